@@ -38,7 +38,9 @@ def _complain(what: str) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("chiplet_serve", description="Collections of a cluster: build, publish, roll back, look.")
+    parser = argparse.ArgumentParser(
+        "chiplet_serve", description="Collections of a cluster: build, publish, roll back, look."
+    )
     parser.add_argument("--address", default="auto", help="of the Ray cluster; the one of this machine unless given")
     parser.add_argument("--application", default="chiplet", help="name in the Serve file (default: chiplet)")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")

@@ -80,9 +80,7 @@ def _shuffled(replicas: list[RunningReplica]) -> list[RunningReplica]:
 
 def sender(handle: DeploymentHandle) -> Send:
     """Sends batches to replicas of `handle`, by gRPC and not through Ray's object store."""
-    search = handle.options(
-        _by_reference=False, request_serialization="pickle", response_serialization="pickle"
-    ).search
+    search = handle.options(_by_reference=False, request_serialization="pickle", response_serialization="pickle").search
 
     async def send(groups: list[Group], vectors: bytes, avoid: frozenset[str]) -> Reply:
         try:

@@ -1,6 +1,6 @@
 """The application: what `serve.yaml` builds, with its arguments."""
 
-from typing import Any, Self
+from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from ray import serve

@@ -149,7 +149,9 @@ class Batcher:
         self.asks += len(waiting)
         try:
             # A node that hangs is waited for no longer than anybody wants its answer.
-            reply = await asyncio.wait_for(self._send(groups, vectors, avoid), max(group.left for group in groups) + _GRACE_S)
+            reply = await asyncio.wait_for(
+                self._send(groups, vectors, avoid), max(group.left for group in groups) + _GRACE_S
+            )
             _hand_out(reply, groups, list(grouped.values()), left)
         except TimeoutError:
             _fail(waiting, Lost("a node did not answer before the deadline"))

@@ -9,10 +9,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import chiplet
 import numpy as np
 import ray
-
-import chiplet
 
 from .errors import StorageError
 from .storage import Manifest, Shard, Storage, checked
@@ -51,7 +50,11 @@ def build(
         raise StorageError("name a collection, or the column that names them")
     storage = Storage(root)
     rows = _rows(source, vector_column, id_column, collection_column)
-    rows = rows.map_batches(_draw_shards, fn_kwargs={"shards": shards, "collection": collection and checked(collection)}, batch_format="numpy")
+    rows = rows.map_batches(
+        _draw_shards,
+        fn_kwargs={"shards": shards, "collection": collection and checked(collection)},
+        batch_format="numpy",
+    )
     how = {"metric": metric, "table": table, "threads": cpus_a_shard, "options": options}
     with storage.building() as folder:
         done = rows.groupby(["collection", "shard"], num_partitions=shards).map_groups(
@@ -76,11 +79,18 @@ def _fields(collection: str, built: list[dict[str, Any]], shards: int) -> dict[s
     """What a manifest says of shards."""
     built = sorted(built, key=lambda row: row["shard"])
     if [row["shard"] for row in built] != list(range(shards)):
-        raise StorageError(f"{collection} has rows for {len(built)} of {shards} shards: ask for fewer, or give more rows")
+        raise StorageError(
+            f"{collection} has rows for {len(built)} of {shards} shards: ask for fewer, or give more rows"
+        )
     dims = {row["dim"] for row in built}
     if len(dims) != 1:
-        raise StorageError(f"vectors of {collection} have {' and '.join(map(str, sorted(dims)))} components: it must be one number")
-    return {"dim": dims.pop(), "shards": [Shard(file=row["file"], rows=row["rows"], bytes=row["bytes"]) for row in built]}
+        raise StorageError(
+            f"vectors of {collection} have {' and '.join(map(str, sorted(dims)))} components: it must be one number"
+        )
+    return {
+        "dim": dims.pop(),
+        "shards": [Shard(file=row["file"], rows=row["rows"], bytes=row["bytes"]) for row in built],
+    }
 
 
 def _rows(
@@ -97,7 +107,9 @@ def _rows(
         except (ValueError, OSError, EOFError) as why:
             raise StorageError(f"{source} cannot be read: {why}") from None
         if rows.ndim != 2 or rows.dtype.kind not in "fiu":
-            raise StorageError(f"{source} holds {rows.dtype} of shape {list(rows.shape)}: rows of numbers are needed, [n][dim]")
+            raise StorageError(
+                f"{source} holds {rows.dtype} of shape {list(rows.shape)}: rows of numbers are needed, [n][dim]"
+            )
         count = len(rows)
         blocks = max(1, -(-count // _NPY_ROWS))
         return ray.data.range(count, override_num_blocks=blocks).map_batches(
@@ -110,7 +122,9 @@ def _rows(
     if id_column is None:
         raise StorageError("name the column of ids: Parquet files have no order that all readers agree on")
     try:
-        names = {id_column: "id", vector_column: "vector"} | ({collection_column: "collection"} if collection_column else {})
+        names = {id_column: "id", vector_column: "vector"} | (
+            {collection_column: "collection"} if collection_column else {}
+        )
         found = ray.data.read_parquet(paths).select_columns(list(names))
         others = {given: ours for given, ours in names.items() if given != ours}
         return found.rename_columns(others) if others else found
@@ -122,7 +136,9 @@ def _slice(batch: dict[str, np.ndarray[Any, Any]], path: str) -> dict[str, np.nd
     return {"id": batch["id"], "vector": np.load(path, mmap_mode="r")[batch["id"]]}
 
 
-def _draw_shards(batch: dict[str, np.ndarray[Any, Any]], shards: int, collection: str | None) -> dict[str, np.ndarray[Any, Any]]:
+def _draw_shards(
+    batch: dict[str, np.ndarray[Any, Any]], shards: int, collection: str | None
+) -> dict[str, np.ndarray[Any, Any]]:
     ids = np.asarray(batch["id"])
     if not np.issubdtype(ids.dtype, np.integer) or (len(ids) and not 0 <= ids.min() <= ids.max() <= _MOST_ID):
         raise ValueError("ids must be integers from 0 to 2^63 - 1, and none may be missing")

@@ -117,7 +117,10 @@ def _set_status(context: Any, why: errors.SearchError) -> None:
     if why.retry_after is not None:
         # gRPC's own retry policies read the first, people's clients the second.
         context.set_trailing_metadata(
-            [("grpc-retry-pushback-ms", str(math.ceil(why.retry_after * 1000))), ("retry-after", str(math.ceil(why.retry_after)))]
+            [
+                ("grpc-retry-pushback-ms", str(math.ceil(why.retry_after * 1000))),
+                ("retry-after", str(math.ceil(why.retry_after))),
+            ]
         )
 
 
@@ -198,7 +201,8 @@ class Ingress:
 
         return search_pb2.ListResponse(
             collections=[
-                search_pb2.ListResponse.Collection(name=name, **_described(entry)) for name, entry in self._catalogue.items()
+                search_pb2.ListResponse.Collection(name=name, **_described(entry))
+                for name, entry in self._catalogue.items()
             ]
         )
 

@@ -64,7 +64,12 @@ class MapActor:
             raise
         finally:
             await self._tell()
-        return {"collection": collection, "version": manifest.version, "rows": manifest.rows, "shards": len(manifest.shards)}
+        return {
+            "collection": collection,
+            "version": manifest.version,
+            "rows": manifest.rows,
+            "shards": len(manifest.shards),
+        }
 
     async def rollback(self, collection: str, timeout_s: float) -> dict[str, Any]:
         """Lets the version serve again that served before."""
@@ -80,7 +85,9 @@ class MapActor:
     def _must_be_alone(self) -> None:
         """The other map has read already what serves: it would never know of a version that serves by this one's word."""
         if self.others():
-            raise PublishError("the cluster's code or settings are being changed; publish when `serve status` says RUNNING")
+            raise PublishError(
+                "the cluster's code or settings are being changed; publish when `serve status` says RUNNING"
+            )
 
     async def _tell(self) -> None:
         if self._map.epoch != self._told_epoch:

@@ -8,7 +8,6 @@ from .batch import Batcher
 
 
 class Meters:
-
     def __init__(self) -> None:
         self.seconds = Histogram(
             "chiplet_search_ms",

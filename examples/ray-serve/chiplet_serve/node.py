@@ -14,9 +14,8 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-import numpy as np
-
 import chiplet
+import numpy as np
 
 from .errors import StorageError
 from .storage import Storage, key
@@ -89,7 +88,10 @@ class Node:
         starts = itertools.accumulate((group.n * group.dim for group in groups), initial=0)
         rows = np.frombuffer(vectors, np.float32)
         found = await asyncio.gather(
-            *(self._search(group, rows[at : at + group.n * group.dim]) for group, at in zip(groups, starts, strict=False))
+            *(
+                self._search(group, rows[at : at + group.n * group.dim])
+                for group, at in zip(groups, starts, strict=False)
+            )
         )
         searched = time.perf_counter() - began
         answers = [self._packed(each) for each in found]

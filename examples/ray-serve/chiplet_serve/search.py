@@ -121,7 +121,9 @@ class Searcher:
         with np.errstate(over="ignore"):
             row = np.ascontiguousarray(given, dtype=np.float32)
         if given.shape != (entry.dim,):
-            raise errors.BadQuery(f"the vector's shape is {list(given.shape)}; the collection's rows have {entry.dim} components")
+            raise errors.BadQuery(
+                f"the vector's shape is {list(given.shape)}; the collection's rows have {entry.dim} components"
+            )
         if not np.isfinite(row).all():
             raise errors.BadQuery("a component of the vector is NaN, or no finite float32")
         if not 1 <= k <= self.settings.max_k:
@@ -140,7 +142,10 @@ class Searcher:
         deadline: float,
         allow_partial: bool,
     ) -> Result:
-        shards = [_Shard(self, collection, entry, number, row, k, ef, deadline, allow_partial) for number in range(len(entry.holders))]
+        shards = [
+            _Shard(self, collection, entry, number, row, k, ef, deadline, allow_partial)
+            for number in range(len(entry.holders))
+        ]
         if len(shards) == 1:
             answers = [await shards[0].answer()]
         else:

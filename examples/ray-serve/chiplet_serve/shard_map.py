@@ -1,16 +1,15 @@
-"""The map of shards to nodes: which node holds what, and which version of each collection serves. It knows nothing of Ray.
+"""The map of shards to nodes: which node holds what, and which version of each collection serves. It knows no Ray.
 
-Nodes report about once a second: their cores, the shards that they hold, those that routers were told of a report ago, the
-load of each. The mapper that places tables
-on a machine's domains (`chiplet.place`) places shards on nodes, each in as many copies as its collection asks for, and a
-hot one in more. Four rules keep searches answered meanwhile:
+Nodes report about once a second: their cores, the shards that they hold, those that routers were told of a report ago,
+and the load of each. The mapper that places tables on a machine's domains (`chiplet.place`) places shards on nodes, each
+in as many copies as its collection asks for, and a hot one in more. Four rules keep searches answered meanwhile:
 
 * **A shard is held, and routers know, before another node lets go of it** `drop_after_s` later. Its homes must have
   reported after that, too: one may have died meanwhile.
-* **A version serves after all its nodes have loaded it**, and routers know. The one before is held `keep_previous_s` longer, for searches under
-  way and for a rollback.
-* **A node that has not reported for `lost_after_s` is gone.** Its shards get another copy elsewhere. If none has, the map
-  itself was away: then all nodes get that time once more.
+* **A version serves after all its nodes have loaded it**, and routers know. The one before is held `keep_previous_s`
+  longer, for searches under way and for a rollback.
+* **A node that has not reported for `lost_after_s` is gone.** Its shards get another copy elsewhere. If none has, the
+  map itself was away: then all nodes get that time once more.
 * **After a start nothing is placed** before `expect_nodes` have reported or `settle_s` have passed, and what they hold
   already stays where it is. That holds for nodes that report later, too.
 """
@@ -22,9 +21,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
-
 import chiplet
+from pydantic import BaseModel, ConfigDict, Field
 
 from .errors import PublishError, StorageError
 from .node import Wanted
@@ -143,14 +141,14 @@ class ShardMap:
             state.ordered, state.let_go = before.ordered, before.let_go
         # What broke before the node was told to try again is no news.
         state.broken = {name: why for name, why in broken.items() if name in state.ordered}
-        lost = [name for name, each in self._nodes.items() if now - max(each.seen, self._woke) > self.settings.lost_after_s]
+        lost = [
+            name for name, each in self._nodes.items() if now - max(each.seen, self._woke) > self.settings.lost_after_s
+        ]
         for name in lost:
             self.forget(name, place=False)
         for name in list(self._replaced):
             collection = self._collections[name]
-            collection.leaving = {
-                version: kept for version, kept in collection.leaving.items() if kept[1] > now
-            }
+            collection.leaving = {version: kept for version, kept in collection.leaving.items() if kept[1] > now}
             if not collection.leaving:
                 self._replaced.discard(name)
         if self._placed is None:
@@ -230,7 +228,9 @@ class ShardMap:
         if collection.candidate:
             raise PublishError(f"version {collection.candidate.version} of {name} is being loaded; wait for it")
         if any(held.version == version and held != manifest for held in collection.manifests()):
-            raise PublishError(f"nodes hold another version {version} of {name}, which was built anew; build the next one")
+            raise PublishError(
+                f"nodes hold another version {version} of {name}, which was built anew; build the next one"
+            )
         collection.candidate = manifest
         keys = {manifest.key(number) for number in range(len(manifest.shards))}
         for node in self._nodes.values():
@@ -387,7 +387,9 @@ class ShardMap:
         for manifest in live:
             for number in range(len(manifest.shards)):
                 wanted, place = manifest.key(number), f"{manifest.collection}/{number}"
-                ready = [home for home in homes.get(place, ()) if home in self._nodes and wanted in self._nodes[home].held]
+                ready = [
+                    home for home in homes.get(place, ()) if home in self._nodes and wanted in self._nodes[home].held
+                ]
                 if wanted in held and joined not in ready and len(ready) < len(homes.get(place, ())):
                     there = [*ready, joined]
                     homes[place] = {home: 1 / len(there) for home in there}
@@ -405,7 +407,9 @@ class ShardMap:
         self.epoch += bool(moved)
         # One object for each name: pickle writes it once, and a catalogue names nodes often.
         names = {name: name for name in self._nodes}
-        self._homes = {place: {names.get(node, node): part for node, part in nodes.items()} for place, nodes in homes.items()}
+        self._homes = {
+            place: {names.get(node, node): part for node, part in nodes.items()} for place, nodes in homes.items()
+        }
         at: defaultdict[str, list[str]] = defaultdict(list)
         for place, nodes in self._homes.items():
             for node in nodes:
@@ -416,7 +420,8 @@ class ShardMap:
         """Whether each of its shards has as many homes as it asks for."""
         least = min(manifest.copies, len(self._nodes))
         return all(
-            len(self._homes.get(f"{manifest.collection}/{number}", ())) >= max(least, 1) for number in range(len(manifest.shards))
+            len(self._homes.get(f"{manifest.collection}/{number}", ())) >= max(least, 1)
+            for number in range(len(manifest.shards))
         )
 
     def _order(self, node: str) -> list[Wanted]:
@@ -435,7 +440,10 @@ class ShardMap:
             if shard.collection in self.unreadable:
                 # It may be what serves, once storage can be read again.
                 wanted[key] = shard
-            elif any(each.version == shard.version and shard.shard < len(each.shards) for each in self._manifests(shard.collection)):
+            elif any(
+                each.version == shard.version and shard.shard < len(each.shards)
+                for each in self._manifests(shard.collection)
+            ):
                 if not self._all_homes_hold(shard):
                     wanted[key] = shard
                     continue

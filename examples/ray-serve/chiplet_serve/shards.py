@@ -20,7 +20,9 @@ _FIRST_BEATS_S = 0.2
 class Shards:
     """`find_map` gives the handle of the map's actor."""
 
-    async def __init__(self, root: str, *, cpus: list[int] | None = None, workers: int | None = None, pin: str | None = None) -> None:  # type: ignore[misc]  # Serve awaits it.
+    async def __init__(  # type: ignore[misc]  # Serve awaits it.
+        self, root: str, *, cpus: list[int] | None = None, workers: int | None = None, pin: str | None = None
+    ) -> None:
         from ray import serve
 
         context = serve.get_replica_context()
@@ -31,7 +33,9 @@ class Shards:
         self._map: Any = None
         #: What routers have been told that the node holds.
         self._told: list[str] = []
-        self._load_gauge = Gauge("chiplet_node_load", "Part of the node's cores that searches ask for.", tag_keys=("node",))
+        self._load_gauge = Gauge(
+            "chiplet_node_load", "Part of the node's cores that searches ask for.", tag_keys=("node",)
+        )
         self._held_gauge = Gauge("chiplet_node_shards", "Shards that the node holds.", tag_keys=("node",))
         for gauge in (self._load_gauge, self._held_gauge):
             gauge.set_default_tags({"node": self._node_id})
@@ -57,7 +61,7 @@ class Shards:
                 self._node_id, self._cores, sorted(self._node.offered), self._told, self._node.broken, loads
             )
         except (ray.exceptions.RayError, ValueError) as why:
-            # It died, is not there yet, or failed. What is held stays and is searched meanwhile, and the next beat tries again.
+            # It died, is not there yet, or failed. What is held stays and is searched; the next beat tries again.
             log.warning("the map of shards does not answer: %s", why)
             self._map = None
             return False

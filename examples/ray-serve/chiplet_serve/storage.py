@@ -128,7 +128,11 @@ class Storage:
         self._must_be_there()
         if not folder.is_dir():
             return []
-        return [number for number in self._numbers(collection) if (self._folder(collection, number) / "manifest.json").is_file()]
+        return [
+            number
+            for number in self._numbers(collection)
+            if (self._folder(collection, number) / "manifest.json").is_file()
+        ]
 
     def manifest(self, collection: str, version: int) -> Manifest:
         folder = self._folder(collection, version)

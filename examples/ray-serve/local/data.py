@@ -44,8 +44,15 @@ def build_all(root: Path, parquet: Path, *, shards: int = 2, copies: int = 2, **
     """Version 1 of each collection, which serves from the start."""
     write_parquet(parquet)
     built = build(
-        str(root), str(parquet), collection_column="topic", shards=shards, copies=copies, metric="cosine",
-        vector_column="embedding", id_column="word_id", **options,
+        str(root),
+        str(parquet),
+        collection_column="topic",
+        shards=shards,
+        copies=copies,
+        metric="cosine",
+        vector_column="embedding",
+        id_column="word_id",
+        **options,
     )
     for manifest in built:
         Storage(root).set_live(manifest.collection, manifest.version, None)

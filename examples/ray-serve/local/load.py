@@ -65,18 +65,28 @@ class Run:
     def __str__(self) -> str:
         said = ", ".join(f"{count} {what}" for what, count in sorted(self.outcomes.items()))
         return (
-            f"{self.answered / self.seconds:.0f}/s: {said}; {self.retries} shards asked again, {self.client_retries} searches sent "
-            f"again, {self.wrong} wrong, {self.beyond} beyond the deadline; p50 {self.quantile(0.5):.1f} ms, "
-            f"p99 {self.quantile(0.99):.1f} ms"
+            f"{self.answered / self.seconds:.0f}/s: {said}; {self.retries} shards asked again, "
+            f"{self.client_retries} searches sent again, {self.wrong} wrong, {self.beyond} beyond the deadline; "
+            f"p50 {self.quantile(0.5):.1f} ms, p99 {self.quantile(0.99):.1f} ms"
         )
 
 
 class GrpcClient:
-    """One channel, as an asynchronous context. A search that finds no ingress (UNAVAILABLE) is sent again until its deadline: it changes nothing."""
+    """One channel, as an asynchronous context.
+
+    A search that finds no ingress (UNAVAILABLE) is sent again until its deadline: it changes nothing.
+    """
 
     def __init__(
-        self, port: int, collections: Sequence[str], vectors: npt.NDArray[np.float32], *, k: int = 10, timeout_s: float = 2.0,
-        allow_partial: bool = False, hops: bool = False,
+        self,
+        port: int,
+        collections: Sequence[str],
+        vectors: npt.NDArray[np.float32],
+        *,
+        k: int = 10,
+        timeout_s: float = 2.0,
+        allow_partial: bool = False,
+        hops: bool = False,
     ) -> None:
         self._channel = grpc.aio.insecure_channel(f"127.0.0.1:{port}", [("grpc.enable_retries", 0)])
         self._stub = search_pb2_grpc.SearchStub(self._channel)
@@ -89,8 +99,12 @@ class GrpcClient:
         while True:
             left = max(end - time.monotonic(), 0.001)
             request = search_pb2.FindRequest(
-                collection=self._collections[at], vector=self._rows[row], k=self._k, timeout_ms=max(1, int(left * 1000)),
-                allow_partial=self._partial, hops=self._hops,
+                collection=self._collections[at],
+                vector=self._rows[row],
+                k=self._k,
+                timeout_ms=max(1, int(left * 1000)),
+                allow_partial=self._partial,
+                hops=self._hops,
             )
             try:
                 said = await self._stub.Find(request, timeout=left + 0.25)
@@ -171,7 +185,13 @@ def zipf(count: int, skew: float = 1.0) -> npt.NDArray[np.float64]:
 
 
 def _count(
-    run: Run, due: float, outcome: Outcome, latest_s: float, truth: Callable[[int, int, Outcome], bool] | None, at: int, row: int
+    run: Run,
+    due: float,
+    outcome: Outcome,
+    latest_s: float,
+    truth: Callable[[int, int, Outcome], bool] | None,
+    at: int,
+    row: int,
 ) -> None:
     took = time.monotonic() - due
     run.outcomes[outcome.what] += 1

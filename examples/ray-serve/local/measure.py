@@ -60,8 +60,15 @@ def all_modes(root: Path, *, seconds: float, rounds: int) -> list[dict[str, Any]
                     after = _plain(root, seconds)
                     reference = {name: (before[name] + after[name]) / 2 for name in ("most", "p50")}
                     found.append({"round": turn, "mode": "one executor behind gRPC, no Ray", **before})
-                    found.append({"round": turn, "mode": mode, **here, "most_ratio": here["most"] / reference["most"],
-                                  "p50_ratio": here["p50"] / reference["p50"]})
+                    found.append(
+                        {
+                            "round": turn,
+                            "mode": mode,
+                            **here,
+                            "most_ratio": here["most"] / reference["most"],
+                            "p50_ratio": here["p50"] / reference["p50"],
+                        }
+                    )
     return found
 
 
@@ -79,7 +86,9 @@ def in_process(root: Path, seconds: float) -> dict[str, Any]:
 
                 async def client() -> None:
                     while (began := time.perf_counter()) < end:
-                        await one.find(COLLECTIONS[draw.choice(len(parts), p=parts / parts.sum())], 1, vectors[draw.integers(200)])
+                        await one.find(
+                            COLLECTIONS[draw.choice(len(parts), p=parts / parts.sum())], 1, vectors[draw.integers(200)]
+                        )
                         took.append((time.perf_counter() - began) * 1e3)
 
                 await asyncio.gather(*(client() for _ in range(clients)))
@@ -107,8 +116,13 @@ def _by_grpc(port: int, seconds: float) -> dict[str, Any]:
             if each.failed:
                 raise RuntimeError(f"searches failed while they were measured: {each}")
         return {
-            "p50": alone.quantile(0.5), "p99": alone.quantile(0.99), "most": many.answered / many.seconds,
-            "hops": _hops(alone), "rate": rate, "open_p50": due.quantile(0.5), "open_p99": due.quantile(0.99),
+            "p50": alone.quantile(0.5),
+            "p99": alone.quantile(0.99),
+            "most": many.answered / many.seconds,
+            "hops": _hops(alone),
+            "rate": rate,
+            "open_p50": due.quantile(0.5),
+            "open_p99": due.quantile(0.99),
         }
 
     return asyncio.run(run())
@@ -166,18 +180,24 @@ def tables(found: list[dict[str, Any]]) -> str:
         return middle if len(values) == 1 else f"{middle} ({form.format(values[0])}-{form.format(values[-1])})"
 
     lines = [
-        "", "| | one client, p50 | p99 | 16 clients, searches a second | of the server without Ray | half of that load, p50 | p99 |",
+        "",
+        "| | one client, p50 | p99 | 16 clients, searches a second | of the server without Ray | half of that load, p50 | p99 |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for mode in modes:
         cells = [
-            cell(mode, lambda row: row["p50"], "{:.2f} ms"), cell(mode, lambda row: row["p99"], "{:.1f} ms"),
-            cell(mode, lambda row: row["most"], "{:,.0f}"), cell(mode, lambda row: row.get("most_ratio"), "{:.2f}"),
-            cell(mode, lambda row: row.get("open_p50"), "{:.1f} ms"), cell(mode, lambda row: row.get("open_p99"), "{:.1f} ms"),
+            cell(mode, lambda row: row["p50"], "{:.2f} ms"),
+            cell(mode, lambda row: row["p99"], "{:.1f} ms"),
+            cell(mode, lambda row: row["most"], "{:,.0f}"),
+            cell(mode, lambda row: row.get("most_ratio"), "{:.2f}"),
+            cell(mode, lambda row: row.get("open_p50"), "{:.1f} ms"),
+            cell(mode, lambda row: row.get("open_p99"), "{:.1f} ms"),
         ]
         lines.append(f"| {mode} | {' | '.join(cells)} |")
     lines += [
-        "", f"| by hop, one client, p50 in ms | {' | '.join(STEPS)} |", f"| --- |{' --- |' * len(STEPS)}",
+        "",
+        f"| by hop, one client, p50 in ms | {' | '.join(STEPS)} |",
+        f"| --- |{' --- |' * len(STEPS)}",
     ]
     for mode in modes:
         if any(row.get("hops") for row in found if row["mode"] == mode):

@@ -24,7 +24,9 @@ def draw(found: list[dict[str, Any]], path: Path) -> None:
     figure, axes = plt.subplots(figsize=(8.2, 0.5 * len(modes) + 1.4))
     left = [0.0] * len(modes)
     for (name, step), colour in zip(STEPS.items(), COLOURS, strict=True):
-        widths = [max(statistics.median(step(row["hops"]) for row in rows if row["mode"] == mode), 0.0) for mode in modes]
+        widths = [
+            max(statistics.median(step(row["hops"]) for row in rows if row["mode"] == mode), 0.0) for mode in modes
+        ]
         axes.barh(modes, widths, left=left, color=colour, label=name)
         left = [start + width for start, width in zip(left, widths, strict=True)]
     axes.invert_yaxis()

@@ -24,10 +24,15 @@ class Plain(search_pb2_grpc.SearchServicer):  # type: ignore[misc]
 
     async def Find(self, request: Any, context: Any) -> Any:
         began = time.perf_counter()
-        ids, distances = await self._one.find(request.collection, 1, np.frombuffer(request.vector, "<f4"), request.k or 10)
+        ids, distances = await self._one.find(
+            request.collection, 1, np.frombuffer(request.vector, "<f4"), request.k or 10
+        )
         took = round((time.perf_counter() - began) * 1e6)
         return search_pb2.FindResponse(
-            ids=ids, distances=distances, version=1, hops=search_pb2.Hops(ingress=took, executor=took) if request.hops else None
+            ids=ids,
+            distances=distances,
+            version=1,
+            hops=search_pb2.Hops(ingress=took, executor=took) if request.hops else None,
         )
 
 

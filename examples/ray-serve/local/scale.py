@@ -17,9 +17,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import chiplet
 import numpy as np
 
-import chiplet
 from chiplet_serve.batch import Ask, Batcher, Lost, Route
 from chiplet_serve.node import Node
 from chiplet_serve.search import Searcher, SearchSettings
@@ -55,7 +55,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--routers", type=int, default=100, help="ingresses that follow the map (default: 100)")
     parser.add_argument("--times", type=int, default=5, help="that each piece is run (default: 5)")
     parser.add_argument(
-        "--only", action="append", choices=["storage_and_map", "actor", "serve", "router", "searcher", "routes", "node", "series"],
+        "--only",
+        action="append",
+        choices=["storage_and_map", "actor", "serve", "router", "searcher", "routes", "node", "series"],
         help="this part; may be given several times. `actor` and `routes` need `storage_and_map` before them",
     )
     return parser
@@ -71,7 +73,8 @@ def _replicas(asked: argparse.Namespace) -> list[Any]:
     each = asked.collections * asked.shards * asked.copies // asked.nodes
     held = getattr(World, "held", None) or {
         secrets.token_hex(28): [
-            f"collection-{(at + number * each) // asked.shards % asked.collections:05d}@1/{at % asked.shards}" for at in range(each)
+            f"collection-{(at + number * each) // asked.shards % asked.collections:05d}@1/{at % asked.shards}"
+            for at in range(each)
         ]
         for number in range(asked.nodes)
     }
@@ -104,8 +107,14 @@ def serve(asked: argparse.Namespace, root: Path) -> Rows:
     yield "bytes of a broadcast to one listener: all replicas' lists", size(whole)
     yield "the controller makes all RunningReplicaInfo anew, with their hashes", str(made)
     yield "the controller pickles them for one listener", str(pickling)
-    yield f"... for {asked.routers} listeners, computed", f"{seconds(pickling.s * asked.routers)}, {size(whole * asked.routers)}"
-    yield "broadcasts a second that one core of the controller can pickle, computed", f"{1 / (pickling.s * asked.routers):.2f}"
+    yield (
+        f"... for {asked.routers} listeners, computed",
+        f"{seconds(pickling.s * asked.routers)}, {size(whole * asked.routers)}",
+    )
+    yield (
+        "broadcasts a second that one core of the controller can pickle, computed",
+        f"{1 / (pickling.s * asked.routers):.2f}",
+    )
 
 
 def router(asked: argparse.Namespace, root: Path) -> Rows:
@@ -128,7 +137,9 @@ def router(asked: argparse.Namespace, root: Path) -> Rows:
     for count in (1, 8):
         groups = [Group(key, 1, DIM, K, None, 1.0) for key in keys[:count]]
         pending = SimpleNamespace(
-            metadata=SimpleNamespace(call_method="search"), routing_context=SimpleNamespace(), args=(groups, b"", frozenset())
+            metadata=SimpleNamespace(call_method="search"),
+            routing_context=SimpleNamespace(),
+            args=(groups, b"", frozenset()),
         )
 
         def choose(pending: Any = pending) -> None:
@@ -143,7 +154,12 @@ def router(asked: argparse.Namespace, root: Path) -> Rows:
 
 
 def _answers(groups: list[Group]) -> Reply:
-    return Reply("r", [Found(np.zeros((g.n, g.k), np.int64).tobytes(), np.zeros((g.n, g.k), np.float32).tobytes()) for g in groups], 0, 0)
+    return Reply(
+        "r",
+        [Found(np.zeros((g.n, g.k), np.int64).tobytes(), np.zeros((g.n, g.k), np.float32).tobytes()) for g in groups],
+        0,
+        0,
+    )
 
 
 def searcher(asked: argparse.Namespace, root: Path) -> Rows:
@@ -235,7 +251,10 @@ def node(asked: argparse.Namespace, root: Path) -> Rows:
     try:
         loads = timed(asked.times, made.loads, calls=20)
         yield f"loads() with {tables} tables", str(loads)
-        yield "... 1.2 times a second (a report; autoscaling each 5 s), part of one core, computed", f"{1.2 * loads.s:.2%}"
+        yield (
+            "... 1.2 times a second (a report; autoscaling each 5 s), part of one core, computed",
+            f"{1.2 * loads.s:.2%}",
+        )
     finally:
         made.close()
 
@@ -252,7 +271,11 @@ def series(asked: argparse.Namespace, root: Path) -> Rows:
     counted = [
         ("chiplet_node_load, _shards", shards, 2),
         ("chiplet_search_ms", ingresses, 17 + 3),
-        ("chiplet_searches (of 5 outcomes), _shard_retries, _open_searches, _batches, _batched_searches", ingresses, 5 + 4),
+        (
+            "chiplet_searches (of 5 outcomes), _shard_retries, _open_searches, _batches, _batched_searches",
+            ingresses,
+            5 + 4,
+        ),
         ("serve_deployment_processing_latency_ms (of one route)", shards + ingresses, latency),
         ("serve_user_autoscaling_stats_latency_ms", shards, latency),
         ("five more of a replica, and whether it is healthy", shards + ingresses, 6),

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import chiplet
+
 from chiplet_serve import shard_map
 from chiplet_serve.map_actor import MapActor
 from chiplet_serve.node import Wanted
@@ -63,8 +64,9 @@ def storage_and_map(asked: argparse.Namespace, root: Path) -> Rows:
     start = timed(3, lambda: made.append(ShardMap(Storage(root), settings, lambda: now[0])), made.clear)
     World.map = made.pop()
     yield "start: LIVE and manifest of each collection", str(start)
-    yield "... where each of 6 calls a collection (stat, two opens, two reads, one listing) takes 1 ms, computed", seconds(
-        start.s + 6e-3 * asked.collections
+    yield (
+        "... where each of 6 calls a collection (stat, two opens, two reads, one listing) takes 1 ms, computed",
+        seconds(start.s + 6e-3 * asked.collections),
     )
     # Ray's node ids have 56 digits.
     World.names = [secrets.token_hex(28) for _ in range(asked.nodes)]
@@ -150,7 +152,10 @@ def storage_and_map(asked: argparse.Namespace, root: Path) -> Rows:
     yield "status()", str(timed(1, World.map.status))
     _write(root, "collection-00000", 2, asked, files=True)
     _write(root, "new", 1, asked, files=True)
-    for what, name in (("a version of a collection that has homes", "collection-00000"), ("a collection's first version", "new")):
+    for what, name in (
+        ("a version of a collection that has homes", "collection-00000"),
+        ("a collection's first version", "new"),
+    ):
         proposed: list[Manifest] = []
 
         def propose(name: str = name, proposed: list[Manifest] = proposed) -> None:
@@ -172,12 +177,14 @@ def storage_and_map(asked: argparse.Namespace, root: Path) -> Rows:
     one = pickled(dict(itertools.islice(catalogue.items(), 1)))
     yield "bytes of a report", size(pickled((name, 8, held, held, {}, World.loads[name])))
     yield "bytes of an order", size(pickled(orders[name]))
-    yield "... of all nodes a second, computed", size(
-        asked.nodes * (pickled((name, 8, held, held, {}, World.loads[name])) + pickled(orders[name]))
+    yield (
+        "... of all nodes a second, computed",
+        size(asked.nodes * (pickled((name, 8, held, held, {}, World.loads[name])) + pickled(orders[name]))),
     )
     yield "catalogue(): made", str(timed(asked.times, World.map.catalogue, World.map._entries.clear))
-    yield "catalogue(): where one collection has changed", str(
-        timed(asked.times, World.map.catalogue, lambda: World.map._entries.pop("collection-00000"))
+    yield (
+        "catalogue(): where one collection has changed",
+        str(timed(asked.times, World.map.catalogue, lambda: World.map._entries.pop("collection-00000"))),
     )
     yield "catalogue: pickled, of one router", str(timed(asked.times, lambda: pickle.dumps(catalogue, protocol=5)))
     yield "catalogue: unpickled, at one router", str(timed(asked.times, lambda: pickle.loads(written)))
@@ -234,7 +241,12 @@ def actor(asked: argparse.Namespace, root: Path) -> Rows:
         began = time.perf_counter()
         await made._tell()
         said = await asyncio.gather(*waiting)
-        rows.append((f"a version that serves is told to {asked.routers} routers, before pickling", seconds(time.perf_counter() - began)))
+        rows.append(
+            (
+                f"a version that serves is told to {asked.routers} routers, before pickling",
+                seconds(time.perf_counter() - began),
+            )
+        )
         began = time.perf_counter()
         sent = sum(pickled(each) for each in said)
         rows.append(("... its pickling for all", f"{seconds(time.perf_counter() - began)}, {size(sent)}"))

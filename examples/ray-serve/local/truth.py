@@ -3,10 +3,10 @@
 import asyncio
 from pathlib import Path
 
+import chiplet
 import numpy as np
 import numpy.typing as npt
 
-import chiplet
 from chiplet_serve.search import merge
 from chiplet_serve.storage import Manifest, Storage
 
@@ -29,7 +29,9 @@ class OneExecutor:
     async def find(
         self, collection: str, version: int, vector: npt.NDArray[np.float32], k: int = 10
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-        hits = await asyncio.gather(*(self.executor.asearch(key, vector, k) for key in self._shards[collection, version]))
+        hits = await asyncio.gather(
+            *(self.executor.asearch(key, vector, k) for key in self._shards[collection, version])
+        )
         return merge([each.ids for each in hits], [each.distances for each in hits], k)
 
     def answers(self, collections: list[str], vectors: npt.NDArray[np.float32], k: int = 10) -> "Truth":

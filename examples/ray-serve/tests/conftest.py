@@ -17,13 +17,11 @@ import pytest
 HERE = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(HERE))
 
+from chiplet_serve.storage import Manifest
 from local.cluster import LocalCluster
 from local.data import COLLECTIONS, build_all, words
 from local.load import GrpcClient, Outcome, Run, offer, zipf
 from local.truth import OneExecutor, Truth
-
-from chiplet_serve.storage import Manifest
-
 
 #: A few searches a second count as hot: less load than a node of this machine can bear.
 SENSITIVE = {"saturation": 0.001, "relax": 0.0005, "idle_share": 0.0001}
@@ -79,12 +77,16 @@ def under_load(
     stop = threading.Event()
 
     async def load() -> Run:
-        async with GrpcClient(
-            world.cluster.grpc, collections, world.vectors, timeout_s=timeout_s
-        ) as client:
+        async with GrpcClient(world.cluster.grpc, collections, world.vectors, timeout_s=timeout_s) as client:
             return await offer(
-                client.ask, rate, 600, weights=zipf(len(collections)) if weights is None else weights, rows=len(world.vectors),
-                timeout_s=timeout_s, truth=truth or world.truth, stop=stop,
+                client.ask,
+                rate,
+                600,
+                weights=zipf(len(collections)) if weights is None else weights,
+                rows=len(world.vectors),
+                timeout_s=timeout_s,
+                truth=truth or world.truth,
+                stop=stop,
             )
 
     with ThreadPoolExecutor(1) as thread:

@@ -44,7 +44,9 @@ class Replica:
 class Cluster:
     """One collection of `shards` shards; row number i is in shard i % shards."""
 
-    def __init__(self, *, shards: int = 1, count: int = 60, replicas: Sequence[Sequence[int]] = ((0,),), **settings: Any) -> None:
+    def __init__(
+        self, *, shards: int = 1, count: int = 60, replicas: Sequence[Sequence[int]] = ((0,),), **settings: Any
+    ) -> None:
         self.data = rows(count)
         self.ids = np.arange(count)
         self.shards = shards
@@ -57,7 +59,8 @@ class Cluster:
 
     def catalogue(self) -> dict[str, Entry]:
         holders = tuple(
-            tuple(each.name for each in self.replicas if f"c@{self.version}/{shard}" in each.holds) for shard in range(self.shards)
+            tuple(each.name for each in self.replicas if f"c@{self.version}/{shard}" in each.holds)
+            for shard in range(self.shards)
         )
         return {"c": Entry(self.version, DIM, "l2", len(self.data), holders)}
 

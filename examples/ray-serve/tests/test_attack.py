@@ -14,7 +14,11 @@ def chiplet_serve(world: World, *words: str) -> tuple[int, str]:
     """The exit code of a command, and what it says on standard error."""
     env = {**os.environ, "RAY_ADDRESS": world.cluster.address}
     done = subprocess.run(
-        [sys.executable, "-m", "chiplet_serve", *words], env=env, capture_output=True, text=True, timeout=120,
+        [sys.executable, "-m", "chiplet_serve", *words],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=120,
         cwd=Path(__file__).resolve().parent.parent,
     )
     return done.returncode, done.stderr
@@ -24,7 +28,10 @@ def chiplet_serve(world: World, *words: str) -> tuple[int, str]:
     ("words", "says"),
     [
         (["publish", "nothing"], "nothing has no version that is whole; build one first"),
-        (["versions", "/nowhere", "x"], "/nowhere is no folder: mount the shared storage there, or name another with root="),
+        (
+            ["versions", "/nowhere", "x"],
+            "/nowhere is no folder: mount the shared storage there, or name another with root=",
+        ),
         (["--application", "nope", "status"], "no application 'nope' runs there; `serve deploy serve.yaml` starts it"),
     ],
 )

@@ -7,11 +7,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+import chiplet
 import numpy as np
 import pytest
 from searches_of_fakes import DIM, Cluster, Replica, hang, raising, refusing, rows, run
 
-import chiplet
 from chiplet_serve import errors
 from chiplet_serve.batch import Ask, Batcher, Lost, NoHolder, Route
 from chiplet_serve.node import Node, Wanted
@@ -176,7 +176,9 @@ def test_no_holder_of_one_shard_is_said_to_all_who_ask_for_it() -> None:
     async def test() -> None:
         cluster = Cluster(replicas=[()])
         route = Route((), frozenset())
-        asked = [cluster.batcher.ask(route, Ask("c@1/0", QUERIES[0], k, None, time.monotonic() + 30)) for k in (1, 1, 2)]
+        asked = [
+            cluster.batcher.ask(route, Ask("c@1/0", QUERIES[0], k, None, time.monotonic() + 30)) for k in (1, 1, 2)
+        ]
         said = await asyncio.gather(*asked, return_exceptions=True)
         assert [type(each) for each in said] == [NoHolder] * 3 and len(cluster.sent) == 1
 
@@ -184,7 +186,9 @@ def test_no_holder_of_one_shard_is_said_to_all_who_ask_for_it() -> None:
 
 
 def random_fault(cluster: Cluster, replica: Replica, choose: random.Random) -> None:
-    kind = choose.choice(["none", "none", "slow", "lost", "overloaded", "failed", "moved", "unknown", "hang", "odd", "back"])
+    kind = choose.choice(
+        ["none", "none", "slow", "lost", "overloaded", "failed", "moved", "unknown", "hang", "odd", "back"]
+    )
     replica.fault = None
     if kind == "slow":
 
@@ -226,8 +230,12 @@ def test_whatever_fails_an_answer_is_true_or_an_error_says_why(seed: int, caplog
             except errors.SearchError as why:
                 seen[why.code] = seen.get(why.code, 0) + 1
             else:
-                assert (result.ids.tolist(), result.distances.tolist()) == cluster.truth(QUERIES[at % 64], k, result.missing)
-                seen["partial" if result.missing else "whole"] = seen.get("partial" if result.missing else "whole", 0) + 1
+                assert (result.ids.tolist(), result.distances.tolist()) == cluster.truth(
+                    QUERIES[at % 64], k, result.missing
+                )
+                seen["partial" if result.missing else "whole"] = (
+                    seen.get("partial" if result.missing else "whole", 0) + 1
+                )
             slowest = max(slowest, time.monotonic() - began - timeout_s)
 
         running = []

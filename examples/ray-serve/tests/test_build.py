@@ -12,7 +12,13 @@ from chiplet_serve.errors import StorageError
 
 @pytest.mark.parametrize(
     "rows",
-    [np.zeros(5, np.float32), np.zeros((2, 3, 4), np.float32), np.float32(1), np.zeros((2, 3), complex), np.array([["1", "2"]])],
+    [
+        np.zeros(5, np.float32),
+        np.zeros((2, 3, 4), np.float32),
+        np.float32(1),
+        np.zeros((2, 3), complex),
+        np.array([["1", "2"]]),
+    ],
     ids=["1d", "3d", "0d", "complex", "strings"],
 )
 def test_a_npy_file_that_holds_no_rows_of_numbers(tmp_path: Path, rows: Any) -> None:
@@ -43,7 +49,9 @@ def test_the_highest_id_is_one() -> None:
 def test_the_cause_is_found_in_a_wrapped_remote_stack() -> None:
     """As Ray Data 2.60 reports what a batch's function raises."""
     why = RuntimeError(
-        'ray::MapBatches()\\n  File "build.py", line 1, in f\\nsome.module.OddError: 3: no good\\n\\n'.replace("\\n", "\n")
+        'ray::MapBatches()\\n  File "build.py", line 1, in f\\nsome.module.OddError: 3: no good\\n\\n'.replace(
+            "\\n", "\n"
+        )
         + "The above exception was the direct cause of the following exception:\n\n"
         + "ray.exceptions.UserCodeException: UDF failed to process a data block.\nTo change retry attempts, configure it."
     )

@@ -10,10 +10,10 @@ import grpc
 import numpy as np
 import pytest
 from conftest import SENSITIVE, World, all_answered, under_load
-from local.data import COLLECTIONS
-from local.load import GrpcClient
 
 from chiplet_serve import search_pb2, search_pb2_grpc
+from local.data import COLLECTIONS
+from local.load import GrpcClient
 
 
 def http(world: World, path: str, body: Any = None, raw: bytes | None = None) -> tuple[int, Any, dict[str, str]]:
@@ -56,7 +56,9 @@ def test_it_answers_as_one_executor(world: World) -> None:
 def test_http_and_grpc_answer_alike(world: World, stub: Any) -> None:
     for row in range(5):
         vector = world.vectors[row]
-        code, by_http, _ = http(world, "/collections/words-03/search", {"vector": vector.tolist(), "k": 7, "hops": True})
+        code, by_http, _ = http(
+            world, "/collections/words-03/search", {"vector": vector.tolist(), "k": 7, "hops": True}
+        )
         assert code == 200
         by_grpc = stub.Find(search_pb2.FindRequest(collection="words-03", vector=vector.tobytes(), k=7))
         assert by_http["ids"] == list(by_grpc.ids)
@@ -115,7 +117,10 @@ def test_bad_searches_by_grpc(world: World, stub: Any) -> None:
         (search_pb2.FindRequest(collection="words-00", vector=whole[:-4]), status.INVALID_ARGUMENT),
         (search_pb2.FindRequest(collection="words-00", vector=whole[:-1]), status.INVALID_ARGUMENT),
         (search_pb2.FindRequest(collection="words-00"), status.INVALID_ARGUMENT),
-        (search_pb2.FindRequest(collection="words-00", vector=np.full(50, np.nan, np.float32).tobytes()), status.INVALID_ARGUMENT),
+        (
+            search_pb2.FindRequest(collection="words-00", vector=np.full(50, np.nan, np.float32).tobytes()),
+            status.INVALID_ARGUMENT,
+        ),
         (search_pb2.FindRequest(collection="words-00", vector=whole, k=2**32 - 1), status.INVALID_ARGUMENT),
         (search_pb2.FindRequest(collection="words-00", vector=whole, ef=2**31), status.INVALID_ARGUMENT),
     ]:
@@ -136,7 +141,9 @@ def test_more_than_it_takes_is_refused_early(world: World, stub: Any) -> None:
 
         async def many() -> list[tuple[int, Any, dict[str, str]]]:
             body = {"vector": world.vectors[0].tolist()}
-            return await asyncio.gather(*(asyncio.to_thread(http, world, "/collections/words-00/search", body) for _ in range(40)))
+            return await asyncio.gather(
+                *(asyncio.to_thread(http, world, "/collections/words-00/search", body) for _ in range(40))
+            )
 
         answers = asyncio.run(many())
         turned_away = [headers for code, _, headers in answers if code == 429]

@@ -9,7 +9,14 @@ import pytest
 from chiplet_serve import errors
 from chiplet_serve.batch import Lost, NoHolder
 
-KINDS = [errors.UnknownCollection, errors.BadQuery, errors.DeadlinePassed, errors.Overloaded, errors.ShardsMissing, errors.Failed]
+KINDS = [
+    errors.UnknownCollection,
+    errors.BadQuery,
+    errors.DeadlinePassed,
+    errors.Overloaded,
+    errors.ShardsMissing,
+    errors.Failed,
+]
 
 
 @pytest.mark.parametrize("kind", [*KINDS, NoHolder])

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
-import kubernetes_validate
 import kuberay_crd
+import kubernetes_validate
 import pytest
 import yaml
 

@@ -138,7 +138,9 @@ def test_loads_that_differ_are_levelled_and_then_nothing_moves(tmp_path: Path) -
     cluster = served(tmp_path, 3, [10] * 9)
     cluster.loads = {f"songs/{shard}": load for shard, load in enumerate([4, 3, 3, 2, 2, 1, 1, 0.5, 0])}
     cluster.round(60)
-    busy = [sum(cluster.loads[f"songs/{name.rpartition('/')[2]}"] for name in node.held) for node in cluster.nodes.values()]
+    busy = [
+        sum(cluster.loads[f"songs/{name.rpartition('/')[2]}"] for name in node.held) for node in cluster.nodes.values()
+    ]
     assert sum(busy) == 16.5 and max(busy) < 8
     epoch = cluster.map.epoch
     cluster.round(120)

@@ -54,7 +54,12 @@ def event(cluster: Watched) -> None:
     elif kind == "loads":
         cluster.loads = {f"{name}/{shard}": choose.choice([0, 0.5, 2, 6, 20]) for name in "ab" for shard in range(6)}
     elif kind == "publish":
-        build(cluster.storage, collection, [choose.randint(1, 100) for _ in range(choose.randint(1, 6))], choose.randint(1, 3))
+        build(
+            cluster.storage,
+            collection,
+            [choose.randint(1, 100) for _ in range(choose.randint(1, 6))],
+            choose.randint(1, 3),
+        )
         publish(cluster, collection, None)
     elif kind == "rollback":
         try:

@@ -7,11 +7,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import chiplet
 import numpy as np
 import pytest
 import ray
 
-import chiplet
 from chiplet_serve.node import Node, Wanted
 from chiplet_serve.shards import Shards
 from chiplet_serve.storage import Manifest, Shard, Storage
@@ -357,7 +357,11 @@ def test_a_node_that_is_closed_refuses_and_opens_nothing(tmp_path: Path) -> None
 @pytest.mark.parametrize("why", [KeyError("a fault of the map's"), None])
 def test_a_beat_that_the_map_fails_is_tried_again(why: Exception | None) -> None:
     """Whether the map raises or dies: the node goes on, and looks for the map anew."""
-    error = ray.exceptions.RayActorError() if why is None else ray.exceptions.RayTaskError("report", "", why).as_instanceof_cause()
+    error = (
+        ray.exceptions.RayActorError()
+        if why is None
+        else ray.exceptions.RayTaskError("report", "", why).as_instanceof_cause()
+    )
 
     class Map:
         @property

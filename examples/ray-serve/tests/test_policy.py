@@ -102,7 +102,12 @@ def test_only_shards_are_scaled_and_only_by_loads_that_are_known() -> None:
     assert decided(context("Shards", [1.1, 1.1], 2), ingress) == {"Shards": 4}
     assert decided(context("Shards", [0.0, 0.0, 0.0], 3), ingress) == {"Shards": 2}
     assert decided(context("Shards", [0.5, 0.5], 2), ingress) == {"Shards": 2}
-    assert decided(context("Shards", None, 2), ingress) == decided(context("Shards", [], 2), ingress) == decided(ingress) == {}
+    assert (
+        decided(context("Shards", None, 2), ingress)
+        == decided(context("Shards", [], 2), ingress)
+        == decided(ingress)
+        == {}
+    )
     no_metrics = context("Shards", None, 2)
     no_metrics[1]._aggregated_metrics = None
     assert decided(no_metrics) == {}

@@ -105,7 +105,9 @@ def placings(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> list[None]:
     return seen
 
 
-def test_a_version_of_a_collection_that_has_homes_places_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_version_of_a_collection_that_has_homes_places_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cluster = serving(tmp_path, 2, 8)
     seen, homes = placings(cluster, monkeypatch), cluster.homes()
     for number in range(8):

@@ -4,6 +4,7 @@ import urllib.request
 
 import ray
 from conftest import SENSITIVE, World, all_answered, under_load
+
 from local.cluster import until
 
 
@@ -14,7 +15,11 @@ def test_a_node_is_added_for_load_and_given_up_without(world: World) -> None:
     application["autoscaling_policy"]["policy_kwargs"] = {"high": 0.0005, "aim": 0.0004, "low": 0.0003}
     shards = next(each for each in application["deployments"] if each["name"] == "Shards")
     shards["autoscaling_config"] = {
-        "min_replicas": 2, "max_replicas": 3, "upscale_delay_s": 2, "downscale_delay_s": 5, "metrics_interval_s": 1,
+        "min_replicas": 2,
+        "max_replicas": 3,
+        "upscale_delay_s": 2,
+        "downscale_delay_s": 5,
+        "metrics_interval_s": 1,
         "look_back_period_s": 5,
     }
     application["args"]["map"]["expect_nodes"] = 2
@@ -34,15 +39,23 @@ def test_a_node_is_added_for_load_and_given_up_without(world: World) -> None:
 def test_ray_exports_what_is_counted(world: World) -> None:
     all_answered(under_load(world, "for the metrics", before_s=0))
     wanted = {
-        'ray_chiplet_searches_total{', 'outcome="answered"', "ray_chiplet_search_ms_bucket{", "ray_chiplet_batches_total{",
-        "ray_chiplet_batched_searches_total{", "ray_chiplet_open_searches{", "ray_chiplet_node_load{", "ray_chiplet_node_shards{",
+        "ray_chiplet_searches_total{",
+        'outcome="answered"',
+        "ray_chiplet_search_ms_bucket{",
+        "ray_chiplet_batches_total{",
+        "ray_chiplet_batched_searches_total{",
+        "ray_chiplet_open_searches{",
+        "ray_chiplet_node_load{",
+        "ray_chiplet_node_shards{",
     }
 
     def all_there() -> bool:
         text = ""
         for node in ray.nodes():
             if node["Alive"]:
-                with urllib.request.urlopen(f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics") as answer:
+                with urllib.request.urlopen(
+                    f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics"
+                ) as answer:
                     text += answer.read().decode()
         missing = {each for each in wanted if each not in text}
         return not missing

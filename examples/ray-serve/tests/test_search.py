@@ -85,7 +85,11 @@ def test_numbers_of_any_type_are_a_vector(dtype: str) -> None:
         cluster = Cluster()
         query = np.abs(QUERY).astype(dtype)
         true(cluster, await cluster.searcher.search("c", query), query=query.astype(np.float32))
-        true(cluster, await cluster.searcher.search("c", np.repeat(query, 2)[::2].tolist()), query=query.astype(np.float32))
+        true(
+            cluster,
+            await cluster.searcher.search("c", np.repeat(query, 2)[::2].tolist()),
+            query=query.astype(np.float32),
+        )
 
     run(test())
 

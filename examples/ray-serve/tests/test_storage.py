@@ -177,7 +177,9 @@ def test_a_manifest_without_a_field_is_a_storage_error(storage: Storage, field: 
         storage.manifest("songs", 1)
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"\x00", b"\xff\xff", b"[" * 100_000, b"null"], ids=lambda c: repr(c[:8]))
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"\x00", b"\xff\xff", b"[" * 100_000, b"null"], ids=lambda c: repr(c[:8])
+)
 def test_a_manifest_that_is_no_json_is_a_storage_error(storage: Storage, content: bytes) -> None:
     build(storage)
     (storage.root / "songs" / "v000001" / "manifest.json").write_bytes(content)
@@ -213,7 +215,23 @@ def test_a_version_that_is_not_there_is_named_with_those_that_are(storage: Stora
         storage.manifest("songs", version)
 
 
-HOSTILE = ["../x", "", "x" * 101, "x" * 200, "building-x", ".", "..", ".x", "-x", "a/b", "a\x00b", "a\n", "ä", "a b", "songs@1"]
+HOSTILE = [
+    "../x",
+    "",
+    "x" * 101,
+    "x" * 200,
+    "building-x",
+    ".",
+    "..",
+    ".x",
+    "-x",
+    "a/b",
+    "a\x00b",
+    "a\n",
+    "ä",
+    "a b",
+    "songs@1",
+]
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -257,7 +275,9 @@ def test_storage_that_is_not_mounted_is_said(tmp_path: Path) -> None:
         Storage(tmp_path / "nowhere").collections()
 
 
-def test_a_write_that_fails_leaves_the_old_content_and_no_litter(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_that_fails_leaves_the_old_content_and_no_litter(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     build(storage)
     storage.set_live("songs", 1, None)
 
