@@ -30,6 +30,13 @@ SENSITIVE = {"saturation": 0.001, "relax": 0.0005, "idle_share": 0.0001}
 REPORT: list[str] = []
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What asks for the cluster has the mark `cluster`."""
+    for item in items:
+        if "world" in getattr(item, "fixturenames", ()):
+            item.add_marker("cluster")
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if REPORT:
         terminalreporter.section("under load")
