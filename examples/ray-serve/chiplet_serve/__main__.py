@@ -9,6 +9,7 @@ import ray
 from ray import serve
 from ray.serve.exceptions import RayServeException
 
+from .alpha import map_of
 from .build import build
 from .errors import PublishError, StorageError
 from .storage import Storage
@@ -115,7 +116,7 @@ def ask_map(method: str, *arguments: Any, application: str = "chiplet") -> dict[
     except (KeyError, RayServeException):
         raise ValueError(f"no application {application!r} runs there; `serve deploy serve.yaml` starts it") from None
     try:
-        actor = handle.options(_by_reference=True).map_handle.remote().result(timeout_s=30)
+        actor = map_of(handle).result(timeout_s=30)
         answer: dict[str, Any] = ray.get(getattr(actor, method).remote(*arguments))
         return answer
     except ray.exceptions.RayTaskError as why:

@@ -14,7 +14,7 @@ from ray import serve
 from ray.exceptions import RayActorError, RayTaskError
 from ray.serve.config import AutoscalingContext, DeploymentActorConfig, RequestRouterConfig
 from ray.serve.exceptions import DeploymentUnavailableError, ReplicaUnavailableError, RequestCancelledError
-from ray.serve.handle import DeploymentHandle
+from ray.serve.handle import DeploymentHandle, DeploymentResponse
 from ray.serve.request_router import PendingRequest, RequestRouter, RunningReplica
 
 from .batch import Lost, NoHolder, Send
@@ -103,9 +103,9 @@ def sender(handle: DeploymentHandle) -> Send:
     return send
 
 
-async def map_of(handle: DeploymentHandle) -> Any:
+def map_of(handle: DeploymentHandle) -> DeploymentResponse:
     """The handle of the map's actor, for those who are no replica of `Shards`. Ask again when it does not answer."""
-    return await handle.options(_by_reference=True).map_handle.remote()
+    return handle.options(_by_reference=True).map_handle.remote()
 
 
 class DeployedMapActor(MapActor):

@@ -42,9 +42,10 @@ class MapSettings(BaseModel):
     keep_previous_s: float = Field(60, ge=0)
     #: Part of all cores that the shards are taken to ask for by their bytes alone, so that idle ones are spread, too.
     idle_share: float = Field(0.05, ge=0, le=1)
-    #: A shard gets another copy where it asks for more than this part of a node, and loses it below `relax`.
-    saturation: float = Field(0.7, gt=0, le=1)
-    relax: float = Field(0.4, gt=0, le=1)
+    #: A shard gets another copy where it asks for more than this part of a node, and loses it below `relax`. The mapper's
+    #: own thresholds unless given.
+    saturation: float | None = Field(None, gt=0, le=1)
+    relax: float | None = Field(None, gt=0, le=1)
 
 
 class Entry(NamedTuple):

@@ -25,10 +25,9 @@ class Shards:
     ) -> None:
         from ray import serve
 
-        context = serve.get_replica_context()
-        self._replica = context.replica_id.unique_id
+        replica = serve.get_replica_context().replica_id.unique_id
         self._node_id = ray.get_runtime_context().get_node_id()
-        self._node = Node(self._replica, Storage(root), executor(cpus, workers, pin=pin))
+        self._node = Node(replica, Storage(root), executor(cpus, workers, pin=pin))
         self._cores = self._node.cores
         self._map: Any = None
         #: What routers have been told that the node holds.

@@ -9,20 +9,17 @@ import os
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from chiplet_serve.storage import Storage
 
 from .cluster import HERE, LocalCluster, free_port
 from .data import COLLECTIONS, words
-from .load import GrpcClient, Run, offer, saturate, zipf
+from .load import GrpcClient, Outcome, Run, offer, saturate, zipf
 from .truth import OneExecutor
 
 #: Clients that ask at once.
@@ -80,23 +77,17 @@ def in_process(root: Path, seconds: float) -> dict[str, Any]:
     async def run() -> dict[str, Any]:
         with OneExecutor(root, [storage.manifest(name, 1) for name in COLLECTIONS]) as one:
 
-            async def count(clients: int) -> tuple[float, list[float]]:
-                parts, draw, took = zipf(len(COLLECTIONS)), np.random.default_rng(0), []
-                end = time.perf_counter() + seconds
+            async def ask(at: int, row: int) -> Outcome:
+                await one.find(COLLECTIONS[at], 1, vectors[row])
+                return Outcome("answered")
 
-                async def client() -> None:
-                    while (began := time.perf_counter()) < end:
-                        await one.find(
-                            COLLECTIONS[draw.choice(len(parts), p=parts / parts.sum())], 1, vectors[draw.integers(200)]
-                        )
-                        took.append((time.perf_counter() - began) * 1e3)
-
-                await asyncio.gather(*(client() for _ in range(clients)))
-                return len(took) / seconds, took
-
-            _, alone = await count(1)
-            most, _ = await count(_MANY)
-        return {"p50": float(np.median(alone)), "p99": float(np.quantile(alone, 0.99)), "most": most}
+            alone = await saturate(ask, 1, seconds, weights=zipf(12), rows=200, seed=1)
+            many = await saturate(ask, _MANY, seconds, weights=zipf(12), rows=200, seed=2)
+        return {
+            "p50": alone.quantile(0.5),
+            "p99": alone.quantile(0.99),
+            "most": many.answered / many.seconds,
+        }
 
     return asyncio.run(run())
 
