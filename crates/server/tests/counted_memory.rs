@@ -157,7 +157,7 @@ fn a_long_key_takes_no_more_than_its_bytes() {
     let running = Running::start(&[]);
     running.runtime.block_on(async {
         running.create("line", 1).await;
-        let key = ["a."; PARTS].concat() + "a";
+        let key = "a.".repeat(PARTS) + "a";
         let filter = Filter::must([Condition::matches(key, true)]);
         let delete = DeletePointsBuilder::new("line").points(filter).wait(true);
         let refused = running.client.delete_points(delete).await.unwrap_err();
