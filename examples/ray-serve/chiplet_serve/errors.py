@@ -26,6 +26,11 @@ class SearchError(Exception):
     def __reduce__(self) -> tuple[type, tuple[str, float | None]]:
         return type(self), (str(self), self.retry_after)
 
+    @classmethod
+    def of_code(cls, code: str) -> type["SearchError"]:
+        """The error with that code; `Failed` for one that is not known."""
+        return next((each for each in SearchError.__subclasses__() if each.code == code), Failed)
+
     def as_json(self) -> dict[str, object]:
         """The body of an HTTP response."""
         said: dict[str, object] = {"code": self.code, "message": str(self)}

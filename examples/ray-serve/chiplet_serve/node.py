@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import chiplet
 import numpy as np
 
-from .errors import StorageError
+from .errors import BadQuery, DeadlinePassed, Failed, Overloaded, SearchError, StorageError
 from .storage import Storage, key
 from .wire import NOT_HERE, Found, Group, Refused, Reply
 
@@ -104,25 +104,29 @@ class Node:
 
     async def _search(self, group: Group, rows: np.ndarray[Any, np.dtype[np.float32]]) -> chiplet.Hits | Refused:
         if group.left <= 0:
-            return Refused("deadline_passed", "the deadline passed before the node had the search")
+            return Refused.of(DeadlinePassed("the deadline passed before the node had the search"))
         if group.key not in self.held:
             return Refused(NOT_HERE, f"{self.name} does not hold {group.key}")
         try:
             return await self._executor.asearch(
                 group.key, rows.reshape(group.n, group.dim), group.k, ef=group.ef, deadline=group.left
             )
-        except chiplet.Overloaded as why:
-            return Refused("overloaded", str(why), why.expected_wait)
-        except chiplet.Expired:
-            return Refused("deadline_passed", "the deadline passed in the node's queue")
         except (chiplet.UnknownTable, chiplet.Closed) as why:
             # Removed or closed since it was looked up.
             return Refused(NOT_HERE, str(why))
-        except (ValueError, TypeError) as why:
-            return Refused("bad_query", str(why))
         except Exception as why:
             # Whatever it is: the other groups of the batch have nothing to do with it.
-            return Refused("failed", f"{self.name}: {type(why).__name__}: {why}")
+            return Refused.of(self._as_error(why))
+
+    def _as_error(self, why: Exception) -> SearchError:
+        match why:
+            case chiplet.Overloaded():
+                return Overloaded(str(why), why.expected_wait)
+            case chiplet.Expired():
+                return DeadlinePassed("the deadline passed in the node's queue")
+            case ValueError() | TypeError():
+                return BadQuery(str(why))
+        return Failed(f"{self.name}: {type(why).__name__}: {why}")
 
     @staticmethod
     def _packed(hits: chiplet.Hits | Refused) -> Found | Refused:

@@ -44,6 +44,16 @@ class SearchSettings(BaseModel):
     gather_s: float = Field(0.002, ge=0, le=1)
 
 
+class _Query(NamedTuple):
+    collection: str
+    row: npt.NDArray[np.float32]
+    k: int
+    ef: int | None
+    #: By `time.monotonic`.
+    deadline: float
+    allow_partial: bool
+
+
 class Result(NamedTuple):
     ids: npt.NDArray[np.int64]
     distances: npt.NDArray[np.float32]
@@ -93,7 +103,8 @@ class Searcher:
         try:
             while True:
                 try:
-                    result = await self._all_shards(collection, entry, row, k, ef, deadline, allow_partial)
+                    query = _Query(collection, row, k, ef, deadline, allow_partial)
+                    result = await self._all_shards(query, entry)
                     break
                 except _Replaced:
                     entry = self._entry(collection)
@@ -132,20 +143,8 @@ class Searcher:
             raise errors.BadQuery(f"ef is {ef}; it may be 1 to {self.settings.max_ef}")
         return row
 
-    async def _all_shards(
-        self,
-        collection: str,
-        entry: Entry,
-        row: npt.NDArray[np.float32],
-        k: int,
-        ef: int | None,
-        deadline: float,
-        allow_partial: bool,
-    ) -> Result:
-        shards = [
-            _Shard(self, collection, entry, number, row, k, ef, deadline, allow_partial)
-            for number in range(len(entry.holders))
-        ]
+    async def _all_shards(self, query: _Query, entry: Entry) -> Result:
+        shards = [_Shard(self, query, entry, number) for number in range(len(entry.holders))]
         if len(shards) == 1:
             answers = [await shards[0].answer()]
         else:
@@ -162,7 +161,7 @@ class Searcher:
         if missing and not got:
             # What became of one says more than that all are missing.
             raise next(shard.why for shard in shards if shard.why)
-        ids, distances = merge([answer.ids for answer in got], [answer.distances for answer in got], k)
+        ids, distances = merge([answer.ids for answer in got], [answer.distances for answer in got], query.k)
         last = max((answer.hops for answer in got), key=lambda hops: hops.gather + hops.call)
         return Result(ids, distances, entry.version, missing, sum(shard.retries for shard in shards), last)
 
@@ -185,28 +184,18 @@ class _Replaced(Exception):
 class _Shard:
     """One shard of one search."""
 
-    def __init__(
-        self,
-        searcher: Searcher,
-        collection: str,
-        entry: Entry,
-        number: int,
-        row: npt.NDArray[np.float32],
-        k: int,
-        ef: int | None,
-        deadline: float,
-        allow_partial: bool,
-    ) -> None:
+    def __init__(self, searcher: Searcher, query: _Query, entry: Entry, number: int) -> None:
         self.retries = 0
         #: Why it is missing.
         self.why: errors.SearchError | None = None
         self._searcher = searcher
-        self._collection = collection
+        self._collection = query.collection
+        self._allow_partial = query.allow_partial
         self._version = entry.version
         self._holders = entry.holders[number]
         self._number = number
-        self._ask = Ask(key(collection, entry.version, number), row, k, ef, deadline)
-        self._allow_partial = allow_partial
+        shard = key(query.collection, entry.version, number)
+        self._ask = Ask(shard, query.row, query.k, query.ef, query.deadline)
         self._avoid: frozenset[str] = frozenset()
         self._last: Refused | None = None
         self._unheld = False
@@ -235,8 +224,8 @@ class _Shard:
                 self._unheld = not self._avoid
                 if self._avoid:
                     # All that hold it were asked. Those that were overloaded may have room again.
-                    if self._last and self._last.why == "overloaded":
-                        raise errors.Overloaded(self._last.message, self._last.retry_after) from None
+                    if self._last and self._last.why == errors.Overloaded.code:
+                        raise self._last.error() from None
                     self._avoid = frozenset()
                 else:
                     self._follow(unheld=True)
@@ -246,7 +235,7 @@ class _Shard:
                 continue
             except Lost as why:
                 # Serve looks whether the replica lives before it sends anything else there.
-                self._last, self._unheld = Refused("failed", str(why)), False
+                self._last, self._unheld = Refused.of(errors.Failed(str(why))), False
                 self.retries += 1
                 self._lost += 1
                 await self._pause(min(0.0005 * 2 ** min(self._lost, 10), _PAUSE_S))
@@ -254,10 +243,10 @@ class _Shard:
             if isinstance(said, Answer):
                 return said
             self._last, self._unheld = said.refused, False
-            if said.refused.why == "deadline_passed":
+            if said.refused.why == errors.DeadlinePassed.code:
                 raise self._late()
-            if said.refused.why not in ("overloaded", NOT_HERE):
-                raise _as_error(said.refused)
+            if said.refused.why not in (errors.Overloaded.code, NOT_HERE):
+                raise said.refused.error()
             if said.refused.why == NOT_HERE:
                 self._follow(unheld=True)
             self._avoid |= {said.replica}
@@ -306,15 +295,9 @@ class _Shard:
     def _late(self) -> errors.SearchError:
         if self._unheld or not self._holders:
             return self._missing()
-        if self._last and self._last.why not in ("deadline_passed", "overloaded"):
+        if self._last and self._last.why not in (errors.DeadlinePassed.code, errors.Overloaded.code):
             return errors.DeadlinePassed(f"shard {self._number} was not answered in time; last: {self._last.message}")
         return errors.DeadlinePassed(f"shard {self._number} was not answered in time")
 
     def _missing(self) -> errors.ShardsMissing:
         return errors.ShardsMissing(f"no node holds shard {self._number} of {self._collection!r}", 1.0)
-
-
-def _as_error(refused: Refused) -> errors.SearchError:
-    kinds: list[type[errors.SearchError]] = [errors.BadQuery, errors.DeadlinePassed, errors.Overloaded, errors.Failed]
-    kind = next((each for each in kinds if each.code == refused.why), errors.Failed)
-    return kind(refused.message, refused.retry_after)

@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from .errors import SearchError
+
 
 class Group(NamedTuple):
     """Searches of one shard with the same settings: one call of the executor."""
@@ -45,6 +47,14 @@ class Refused(NamedTuple):
     message: str
     #: Seconds, if coming back helps.
     retry_after: float | None = None
+
+    @classmethod
+    def of(cls, error: SearchError) -> "Refused":
+        return cls(error.code, str(error), error.retry_after)
+
+    def error(self) -> SearchError:
+        """A new one each time: who raises an error adds to it."""
+        return SearchError.of_code(self.why)(self.message, self.retry_after)
 
 
 NOT_HERE = "not_here"
