@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import socket
 import sys
 from typing import Any
 
@@ -18,8 +19,9 @@ from .storage import Storage
 def main(arguments: list[str] | None = None) -> int:
     parsed = _parser().parse_args(arguments)
     try:
+        _knock(parsed.address)
         ray.init(address=parsed.address, log_to_driver=False, logging_level="error")
-    except (ConnectionError, RuntimeError, ValueError) as why:
+    except (OSError, OverflowError, RuntimeError, ValueError) as why:
         return _complain(f"no cluster answers at {parsed.address}: {why}")
     try:
         print(json.dumps(parsed.does(parsed), indent=1))
@@ -31,6 +33,13 @@ def main(arguments: list[str] | None = None) -> int:
         print("chiplet_serve: stopped", file=sys.stderr)
         return 130
     return 0
+
+
+def _knock(address: str) -> None:
+    """OSError if nobody listens at `host:port`. Ray itself tries for over a minute before it says so."""
+    host, _, port = address.rpartition(":")
+    if host and port.isdecimal() and "/" not in host:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=5).close()
 
 
 def _complain(what: str) -> int:
