@@ -4,8 +4,10 @@ A row's shard is drawn from its id, so that each shard is a fair sample of the w
 once, and a shard's are together in the memory of the task that builds it: choose shards that fit a core's memory.
 """
 
+import os
 from collections import defaultdict
 from collections.abc import Iterable
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import numpy as np
 import ray
 
 from .errors import StorageError
-from .storage import Manifest, Shard, Storage, checked
+from .storage import MOST_COPIES, MOST_SHARDS, Manifest, Shard, Storage, checked
 
 #: Rows of a .npy file that a reading task takes.
 _NPY_ROWS = 65_536
@@ -22,8 +24,8 @@ _MOST_ID = 2**63 - 1
 
 
 def build(
-    root: str,
-    source: str | Iterable[str],
+    root: str | os.PathLike[str],
+    source: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     *,
     collection: str | None = None,
     collection_column: str | None = None,
@@ -39,20 +41,26 @@ def build(
     """Builds the next version of a collection, or of all that a column names. It does not serve yet: see `publish`.
 
     `source` is a .npy file of float32 rows, whose ids are their numbers, or Parquet files or folders with a column of
-    vectors and one of ids, int64 from 0 on. `table` is "hnsw", "flat", or a Faiss factory of lists such as "IVF256,SQ8";
-    `options` go to `chiplet.Hnsw.build` and its like.
+    vectors and one of ids, int64 from 0 on. Names of Parquet files end in .parquet; those in a folder that begin with
+    "." or "_" are not read. `table` is "hnsw", "flat", or a Faiss factory of lists such as "IVF256,SQ8", which needs the
+    package `faiss-cpu`; `options` go to `chiplet.Hnsw.build` and its like.
 
-    Raises `StorageError` where rows cannot make a table. Then there is no new version of any collection.
+    Raises `StorageError` where rows cannot make a table, and OSError where the storage cannot be written. Then there is
+    no new version of any collection.
     """
-    if shards < 1 or copies < 1:
-        raise StorageError(f"shards is {shards} and copies {copies}; both must be 1 or more")
+    _check_counts(shards=(shards, MOST_SHARDS), copies=(copies, MOST_COPIES), cpus_a_shard=(cpus_a_shard, None))
     if (collection is None) == (collection_column is None):
         raise StorageError("name a collection, or the column that names them")
-    storage = Storage(root)
+    try:
+        given = None if collection is None else checked(collection)
+    except ValueError as why:
+        raise StorageError(str(why)) from None
+    # Tasks run in folders of their own.
+    storage = Storage(Path(root).absolute())
     rows = _rows(source, vector_column, id_column, collection_column)
     rows = rows.map_batches(
         _draw_shards,
-        fn_kwargs={"shards": shards, "collection": collection and checked(collection)},
+        fn_kwargs={"shards": shards, "collection": given},
         batch_format="numpy",
     )
     how = {"metric": metric, "table": table, "threads": cpus_a_shard, "options": options}
@@ -68,11 +76,22 @@ def build(
             raise StorageError(f"the build failed: {_cause(why)}") from why
         if not built:
             raise StorageError("there are no rows")
-        # All are looked at before the first gets its name.
-        fields = {name: _fields(name, parts, shards) for name, parts in built.items()}
-        return [
-            storage.finish(folder / name, name, metric=metric, copies=copies, **fields[name]) for name in sorted(fields)
-        ]
+        return storage.finish_all(
+            folder,
+            {
+                name: {"metric": metric, "copies": copies, **_fields(name, parts, shards)}
+                for name, parts in built.items()
+            },
+        )
+
+
+def _check_counts(**counts: tuple[Any, int | None]) -> None:
+    """Each with the most that it may be."""
+    for name, (count, most) in counts.items():
+        if not isinstance(count, Integral) or int(count) < 1 or (most and int(count) > most):
+            raise StorageError(
+                f"{name} is {count!r}; it must be a whole number, 1 or more" + f", at most {most}" * bool(most)
+            )
 
 
 def _fields(collection: str, built: list[dict[str, Any]], shards: int) -> dict[str, Any]:
@@ -94,78 +113,164 @@ def _fields(collection: str, built: list[dict[str, Any]], shards: int) -> dict[s
 
 
 def _rows(
-    source: str | Iterable[str], vector_column: str, id_column: str | None, collection_column: str | None
+    source: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    vector_column: str,
+    id_column: str | None,
+    collection_column: str | None,
 ) -> ray.data.Dataset:
     """A dataset with the columns `id` and `vector`, and `collection` if a column is named for it."""
-    if isinstance(source, str) and source.endswith(".npy"):
-        if collection_column:
-            raise StorageError("a .npy file has no column that names collections")
-        if not Path(source).is_file():
-            raise StorageError(f"{source} is no file")
-        try:
-            rows = np.load(source, mmap_mode="r")
-        except (ValueError, OSError, EOFError) as why:
-            raise StorageError(f"{source} cannot be read: {why}") from None
-        if rows.ndim != 2 or rows.dtype.kind not in "fiu":
-            raise StorageError(
-                f"{source} holds {rows.dtype} of shape {list(rows.shape)}: rows of numbers are needed, [n][dim]"
-            )
-        count = len(rows)
-        blocks = max(1, -(-count // _NPY_ROWS))
-        return ray.data.range(count, override_num_blocks=blocks).map_batches(
-            _slice, fn_kwargs={"path": source}, batch_format="numpy", batch_size=_NPY_ROWS
-        )
-    paths = [source] if isinstance(source, str) else list(source)
-    for path in paths:
-        if "://" not in path and not Path(path).exists():
-            raise StorageError(f"{path} is no file or folder")
+    given = [source] if isinstance(source, str | os.PathLike) else list(source)
+    if not given or not all(map(str, given)):
+        raise StorageError("no file or folder is named to build of")
+    paths = [_absolute(os.fspath(path)) for path in given]
+    npy = [path for path in paths if path.endswith(".npy") and not Path(path).is_dir()]
+    if npy:
+        if len(paths) > 1:
+            raise StorageError(f"{npy[0]} is one of {len(paths)} files; a .npy file must be all that is built of")
+        if collection_column or id_column:
+            raise StorageError(f"a .npy file has no columns, but {collection_column or id_column!r} is named as one")
+        return _npy_rows(npy[0])
     if id_column is None:
         raise StorageError("name the column of ids: Parquet files have no order that all readers agree on")
-    try:
-        names = {id_column: "id", vector_column: "vector"} | (
-            {collection_column: "collection"} if collection_column else {}
+    names = {id_column: "id", vector_column: "vector"}
+    if collection_column is not None:
+        names[collection_column] = "collection"
+    if len(names) < (2 if collection_column is None else 3):
+        raise StorageError(
+            f"ids, vectors and collections must be columns of their own; named are {id_column!r}, {vector_column!r}"
+            + (f" and {collection_column!r}" if collection_column is not None else "")
         )
-        found = ray.data.read_parquet(paths).select_columns(list(names))
-        others = {given: ours for given, ours in names.items() if given != ours}
-        return found.rename_columns(others) if others else found
+    for path in paths:
+        _look_through(path)
+    try:
+        found = ray.data.read_parquet(paths)
+        have = found.schema().names
     except Exception as why:
-        raise StorageError(f"{', '.join(paths[:3])} cannot be read: {why}") from why
+        raise StorageError(f"{', '.join(paths[:3])} cannot be read as Parquet: {why}") from why
+    if missing := [name for name in names if name not in have]:
+        raise StorageError(f"there is no column {missing[0]!r}; there are {', '.join(map(repr, have[:20]))}")
+    others = {given: ours for given, ours in names.items() if given != ours}
+    found = found.select_columns(list(names))
+    return found.rename_columns(others) if others else found
+
+
+def _absolute(path: str) -> str:
+    """Tasks run in folders of their own. An address such as `s3://...` stays as it is."""
+    return path if "://" in path else os.path.abspath(path)
+
+
+def _look_through(path: str) -> None:
+    """Ray Data passes over files without rows or without the ending in silence, and their rows would be missing."""
+    if "://" in path:
+        return
+    top = Path(path)
+    if not top.exists():
+        raise StorageError(f"{path} is no file or folder")
+    files = [top] if top.is_file() else [file for file in top.rglob("*") if file.is_file() and not _hidden(file, top)]
+    if not files:
+        raise StorageError(f"{path} holds no .parquet file")
+    for file in files:
+        if file.suffix.lower() != ".parquet":
+            raise StorageError(
+                f"{file} would not be read: move it away, or have its name end in .parquet if it is such a file"
+            )
+        if not file.stat().st_size:
+            raise StorageError(
+                f"{file} is empty, as what is left of a copy that broke off: copy it again, or remove it"
+            )
+
+
+def _hidden(file: Path, top: Path) -> bool:
+    return any(part.startswith((".", "_")) for part in file.relative_to(top).parts)
+
+
+def _npy_rows(path: str) -> ray.data.Dataset:
+    if not Path(path).is_file():
+        raise StorageError(f"{path} is no file")
+    try:
+        rows = np.load(path, mmap_mode="r")
+    except (ValueError, OSError, EOFError) as why:
+        raise StorageError(f"{path} cannot be read: {why}") from None
+    if not isinstance(rows, np.ndarray) or rows.ndim != 2 or rows.dtype.kind not in "fiu":
+        what = f"{rows.dtype} of shape {list(rows.shape)}" if isinstance(rows, np.ndarray) else "several arrays"
+        raise StorageError(f"{path} holds {what}: rows of numbers are needed, [n][dim]")
+    blocks = max(1, -(-len(rows) // _NPY_ROWS))
+    return ray.data.range(len(rows), override_num_blocks=blocks).map_batches(
+        _slice, fn_kwargs={"path": path}, batch_format="numpy", batch_size=_NPY_ROWS
+    )
 
 
 def _slice(batch: dict[str, np.ndarray[Any, Any]], path: str) -> dict[str, np.ndarray[Any, Any]]:
-    return {"id": batch["id"], "vector": np.load(path, mmap_mode="r")[batch["id"]]}
+    return {"id": batch["id"], "vector": _as_float32(np.load(path, mmap_mode="r")[batch["id"]])}
 
 
 def _draw_shards(
     batch: dict[str, np.ndarray[Any, Any]], shards: int, collection: str | None
 ) -> dict[str, np.ndarray[Any, Any]]:
     ids = np.asarray(batch["id"])
-    if not np.issubdtype(ids.dtype, np.integer) or (len(ids) and not 0 <= ids.min() <= ids.max() <= _MOST_ID):
+    # By the kind: numpy counts durations as integers, too.
+    if ids.dtype.kind not in "iu" or (len(ids) and not 0 <= ids.min() <= ids.max() <= _MOST_ID):
         raise ValueError("ids must be integers from 0 to 2^63 - 1, and none may be missing")
     # The golden ratio's part of 2^64 spreads neighbouring ids evenly (Knuth, TAOCP 3, 6.4), also those with a common step.
     drawn = (ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)
-    names = batch["collection"] if collection is None else np.full(len(ids), collection)
+    names = _names(batch["collection"]) if collection is None else np.full(len(ids), collection)
     return {**batch, "collection": names, "shard": (drawn % np.uint64(shards)).astype(np.int64)}
+
+
+def _names(collections: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    # What is missing would become a collection called None or nan, and what are integers in one batch floats in another.
+    if odd := [name for name in collections if not isinstance(name, str)]:
+        raise ValueError(f"a row's collection is {odd[0]!r}: it must be a string, and none may be missing")
+    for name in set(collections.tolist()):
+        checked(name)
+    return collections
+
+
+def _as_float32(numbers: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.float32]]:
+    # What is too large becomes infinite, and is refused as such.
+    with np.errstate(over="ignore"):
+        return np.asarray(numbers, np.float32)
+
+
+def _vectors(ids: np.ndarray[Any, Any], given: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.float32]]:
+    """[n][dim]. ValueError names the first that is none."""
+    rows = [np.asarray(row) for row in given]
+    for number, row in zip(ids, rows, strict=True):
+        # numpy would make numbers of strings, dates and booleans, and NaN of what is missing.
+        if row.dtype.kind not in "fiu" or row.ndim != 1:
+            raise ValueError(f"the vector of id {number} is missing, or is no list of floats or integers")
+        if len(row) != len(rows[0]) or not len(row):
+            raise ValueError(
+                f"the vector of id {number} has {len(row)} components and that of id {ids[0]} {len(rows[0])}: all must have "
+                "as many, one at least"
+            )
+    vectors = np.stack([_as_float32(row) for row in rows])
+    if not (finite := np.isfinite(vectors.min(axis=1)) & np.isfinite(vectors.max(axis=1))).all():
+        raise ValueError(
+            f"the vector of id {ids[~finite][0]} has a component that is missing, NaN, or no finite float32"
+        )
+    return vectors
 
 
 def _build_shard(
     rows: dict[str, np.ndarray[Any, Any]], folder: str, metric: str, table: str, threads: int, options: dict[str, Any]
 ) -> dict[str, list[Any]]:
-    number, collection = int(rows["shard"][0]), checked(str(rows["collection"][0]))
+    number, collection = int(rows["shard"][0]), str(rows["collection"][0])
     order = np.argsort(rows["id"], kind="stable")
     ids = np.asarray(rows["id"], np.int64)[order]
     if (ids[1:] == ids[:-1]).any():
-        raise ValueError(f"id {ids[1:][ids[1:] == ids[:-1]][0]} stands twice")
+        raise ValueError(f"id {ids[1:][ids[1:] == ids[:-1]][0]} stands twice in {collection}")
+    vectors = _vectors(ids, rows["vector"][order])
     try:
-        vectors = np.stack([np.asarray(row, np.float32) for row in rows["vector"]])[order]
-    except ValueError:
-        raise ValueError("vectors are missing, are no numbers, or have different numbers of components") from None
-    if table == "hnsw":
-        made: chiplet.Table = chiplet.Hnsw.build(vectors, metric=metric, ids=ids, threads=threads, **options)  # type: ignore[arg-type]
-    elif table == "flat":
-        made = chiplet.Flat.build(vectors, metric=metric, ids=ids, **options)  # type: ignore[arg-type]
-    else:
-        made = chiplet.Ivf.build(vectors, table, metric=metric, ids=ids, **options)  # type: ignore[arg-type]
+        if table == "hnsw":
+            made: chiplet.Table = chiplet.Hnsw.build(vectors, metric=metric, ids=ids, threads=threads, **options)  # type: ignore[arg-type]
+        elif table == "flat":
+            made = chiplet.Flat.build(vectors, metric=metric, ids=ids, **options)  # type: ignore[arg-type]
+        else:
+            made = chiplet.Ivf.build(vectors, table, metric=metric, ids=ids, **options)  # type: ignore[arg-type]
+    except chiplet.BuildError as why:
+        # It counts rows from 0, by id, and knows no ids.
+        raise ValueError(f"shard {number} of {collection}, rows from id {ids[0]} on: {why}") from None
     path = Path(folder) / collection / f"shard-{number:05d}.chiplet"
     path.parent.mkdir(exist_ok=True)
     made.save(path)
@@ -189,5 +294,7 @@ def _cause(why: BaseException) -> str:
     # Ray's errors have it as `cause`; what they are chained to besides is Ray Data's own.
     while isinstance(inner := getattr(why, "cause", None) or why.__cause__, BaseException):
         why = inner
-    last = (str(why).strip().splitlines() or [""])[-1]
-    return f"{type(why).__name__}: {last}"
+    # Ray Data adds a line of its own to what was raised, which may name a file, and then advice, perhaps twice.
+    raised, advice, _ = str(why).strip().partition("\nTo change retry attempts")
+    lines = [line for line in raised.splitlines() if not line.startswith("Failed to apply UDF transform")] or [""]
+    return f"{type(why).__name__}: {' '.join(lines[-2:]) if advice else lines[-1]}"

@@ -28,6 +28,9 @@ from .errors import StorageError
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _VERSION = re.compile(r"v([0-9]{6,})")
 _BUILDING = "building-"
+#: Of a collection.
+MOST_SHARDS = 10_000
+MOST_COPIES = 100
 #: Of rows and bytes: more is damage, and arithmetic with it may overflow.
 _MOST = 2**60
 
@@ -53,8 +56,8 @@ class Manifest(BaseModel):
     dim: int = Field(ge=1)
     metric: str = Field(pattern="^(l2|cosine|ip)$")
     #: Nodes that hold each shard at least, as far as there are nodes.
-    copies: int = Field(ge=1, le=100)
-    shards: list[Shard] = Field(min_length=1, max_length=10_000)
+    copies: int = Field(ge=1, le=MOST_COPIES)
+    shards: list[Shard] = Field(min_length=1, max_length=MOST_SHARDS)
     #: Seconds since 1970, for people.
     built: float = 0.0
 
@@ -106,7 +109,9 @@ def checked(collection: str) -> str:
 
 
 def _is_name(collection: str) -> bool:
-    return NAME.fullmatch(collection) is not None and not collection.startswith(_BUILDING)
+    return (
+        isinstance(collection, str) and NAME.fullmatch(collection) is not None and not collection.startswith(_BUILDING)
+    )
 
 
 class Storage:
@@ -193,6 +198,19 @@ class Storage:
                 continue
             return manifest
 
+    def finish_all(self, folder: Path, collections: dict[str, dict[str, Any]]) -> list[Manifest]:
+        """`finish` for the folder of each collection in `folder`, by name: of all, or where one fails of none."""
+        finished: list[Manifest] = []
+        try:
+            for name in sorted(collections):
+                finished.append(self.finish(folder / name, name, **collections[name]))
+        except BaseException:
+            # Nobody has been told of these versions. Without their names they go with the folder of the build.
+            for each in finished:
+                self._folder(each.collection, each.version).rename(folder / each.collection)
+            raise
+        return finished
+
     def _must_be_there(self) -> None:
         if not self.root.is_dir():
             raise StorageError(f"{self.root} is no folder: mount the shared storage there, or name another with root=")
@@ -215,5 +233,8 @@ def _write(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
+    except OSError as why:
+        # Where the storage is full, Python does not say which.
+        raise OSError(why.errno, why.strerror, str(path)) from None
     finally:
         beside.unlink(missing_ok=True)

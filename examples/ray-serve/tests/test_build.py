@@ -56,3 +56,12 @@ def test_the_cause_is_found_in_a_wrapped_remote_stack() -> None:
         + "ray.exceptions.UserCodeException: UDF failed to process a data block.\nTo change retry attempts, configure it."
     )
     assert _cause(why) == "OddError: 3: no good"
+
+
+def test_the_cause_is_told_from_what_ray_data_adds_to_it() -> None:
+    advice = "To change retry attempts, backoff, or which errors are retried, configure this."
+    applied = "Failed to apply UDF transform after 1/1 attempts (total backoff 0.0s)."
+    assert _cause(ValueError(f"id 1 stands twice\n{applied}\n{advice}")) == "ValueError: id 1 stands twice"
+    read = "Failed to read fragment /in/a.parquet after 1/10 attempts (total backoff 0.0s)."
+    why = OSError(f"Corrupt data.\n{read}\n{advice}\n{applied}\n{advice}")
+    assert _cause(why) == f"OSError: Corrupt data. {read}"

@@ -1,5 +1,6 @@
 """Versions on shared storage: whole or not there, and no damage goes further than its own collection."""
 
+import errno
 import json
 import threading
 from pathlib import Path
@@ -61,6 +62,33 @@ def test_a_build_with_fields_out_of_range_leaves_nothing(storage: Storage, chang
     with pytest.raises(ValueError):
         build(storage, **change)
     assert entries(storage) == []
+
+
+def test_of_collections_built_together_all_get_a_version_or_none(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build(storage, "a")
+    finish = storage.finish
+
+    def full(folder: Path, collection: str, **given: object) -> Manifest:
+        if collection == "c":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return finish(folder, collection, **given)
+
+    def both() -> list[Manifest]:
+        with storage.building() as folder:
+            for name in "abc":
+                (folder / name).mkdir()
+                (folder / name / "a.chiplet").write_bytes(b"a.chiplet")
+            return storage.finish_all(folder, dict.fromkeys("cba", fields()))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, "finish", full)
+        with pytest.raises(OSError, match="No space"):
+            both()
+    assert [storage.versions(name) for name in "abc"] == [[1], [], []]
+    assert not list(storage.root.glob("building-*"))
+    assert [(each.collection, each.version) for each in both()] == [("a", 2), ("b", 1), ("c", 1)]
 
 
 def test_builds_that_end_at_once_get_a_number_each(storage: Storage) -> None:
@@ -282,12 +310,12 @@ def test_a_write_that_fails_leaves_the_old_content_and_no_litter(
     storage.set_live("songs", 1, None)
 
     def full(_: int) -> None:
-        raise OSError("no space left")
+        raise OSError(errno.ENOSPC, "no space left")
 
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(OSError, match="no space"):
+    with pytest.raises(OSError, match="no space left: '.*/songs/LIVE'"):
         storage.set_live("songs", 2, 1)
-    with pytest.raises(OSError, match="no space"):
+    with pytest.raises(OSError, match="no space left: '.*/manifest.json'"):
         build(storage)
     assert storage.live("songs") == (1, None)
     assert entries(storage) == ["LIVE", "v000001"]
