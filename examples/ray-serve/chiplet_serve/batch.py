@@ -145,8 +145,7 @@ class Batcher:
             for (key, dim, k, ef), members in grouped.items()
         ]
         vectors = b"".join(ask.vector.tobytes() for members in grouped.values() for ask, _, _ in members)
-        self.batches += 1
-        self.asks += len(waiting)
+        sent = True
         try:
             # A node that hangs is waited for no longer than anybody wants its answer.
             reply = await asyncio.wait_for(
@@ -156,6 +155,7 @@ class Batcher:
         except TimeoutError:
             _fail(waiting, Lost("a node did not answer before the deadline"))
         except NoHolder as why:
+            sent = False
             if len({group.key for group in groups}) == 1:
                 _fail(waiting, why)
             else:
@@ -170,6 +170,9 @@ class Batcher:
         except BaseException:
             _fail(waiting, Lost("the ingress is closing"))
             raise
+        finally:
+            self.batches += sent
+            self.asks += len(waiting) * sent
 
 
 def _hand_out(reply: Reply, groups: list[Group], grouped: list[list[_Waiting]], left: float) -> None:

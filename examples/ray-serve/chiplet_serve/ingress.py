@@ -174,6 +174,7 @@ class Ingress:
         began = time.perf_counter()
         try:
             if len(request.vector) % 4:
+                self._outcomes[errors.BadQuery.code] += 1
                 raise errors.BadQuery(f"the vector has {len(request.vector)} bytes: float32 have 4 each")
             result = await self._find(
                 request.collection,
@@ -216,7 +217,6 @@ class Ingress:
                 collection, vector, k=k, ef=ef, timeout_s=timeout_s, allow_partial=allow_partial
             )
             outcome = "partial" if result.missing else "answered"
-            self._outcomes["retries"] += result.retries
             return result
         except errors.SearchError as why:
             outcome = why.code
@@ -229,7 +229,7 @@ class Ingress:
             raise errors.Failed(f"{type(why).__name__}: {why}") from why
         finally:
             self._outcomes[outcome] += 1
-            self._meters.seconds.observe((time.perf_counter() - began) * 1e3)
+            self._meters.milliseconds.observe((time.perf_counter() - began) * 1e3)
 
     async def _follow_map(self) -> None:
         """Keeps the catalogue. Without the map searches go on with the last one."""
@@ -248,5 +248,9 @@ class Ingress:
     async def _export(self) -> None:
         while True:
             await asyncio.sleep(1)
-            counts, self._outcomes = self._outcomes, Counts()
-            self._meters.export(counts, self._searcher.open, self._batcher)
+            outcomes, self._outcomes = self._outcomes, Counts()
+            try:
+                self._meters.export(outcomes, self._searcher, self._batcher)
+            except Exception:
+                # Without this, one second that cannot be exported would be the last that is.
+                log.exception("counters could not be exported")

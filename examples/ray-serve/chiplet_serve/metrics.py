@@ -5,13 +5,14 @@ from collections import Counter as Counts
 from ray.serve.metrics import Counter, Gauge, Histogram
 
 from .batch import Batcher
+from .search import Searcher
 
 
 class Meters:
     def __init__(self) -> None:
-        self.seconds = Histogram(
+        self.milliseconds = Histogram(
             "chiplet_search_ms",
-            "Milliseconds of a search at the ingress.",
+            "Milliseconds of a search at the ingress, answered or not.",
             boundaries=[0.5, 1, 2, 3, 5, 7.5, 10, 15, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000],
         )
         self._searches = Counter("chiplet_searches", "Searches by what became of them.", tag_keys=("outcome",))
@@ -19,16 +20,16 @@ class Meters:
         self._open = Gauge("chiplet_open_searches", "Searches that an ingress has open.")
         self._batches = Counter("chiplet_batches", "Batches sent to nodes.")
         self._asks = Counter("chiplet_batched_searches", "Searches of a shard that went with them.")
-        self._sent = (0, 0)
+        #: How far retries, batches and their searches are exported.
+        self._exported = (0, 0, 0)
 
-    def export(self, counts: Counts[str], open_now: int, batcher: Batcher) -> None:
-        if retries := counts.pop("retries", 0):
-            self._retries.inc(retries)
-        for outcome, count in counts.items():
+    def export(self, outcomes: Counts[str], searcher: Searcher, batcher: Batcher) -> None:
+        """`outcomes` are those since the last call."""
+        for outcome, count in outcomes.items():
             self._searches.inc(count, tags={"outcome": outcome})
-        self._open.set(open_now)
-        batches, asks = batcher.batches - self._sent[0], batcher.asks - self._sent[1]
-        self._sent = batcher.batches, batcher.asks
-        if batches:
-            self._batches.inc(batches)
-            self._asks.inc(asks)
+        self._open.set(searcher.open)
+        before, self._exported = self._exported, (searcher.retries, batcher.batches, batcher.asks)
+        for counter, was, now in zip((self._retries, self._batches, self._asks), before, self._exported, strict=True):
+            # Ray refuses to count nothing.
+            if now > was:
+                counter.inc(now - was)

@@ -72,6 +72,8 @@ class Searcher:
     def __init__(self, batcher: Batcher, catalogue: Callable[[], Catalogue], settings: SearchSettings) -> None:
         self.settings = settings
         self.open = 0
+        #: How often shards were asked again since the start, also for searches that failed.
+        self.retries = 0
         self._batcher = batcher
         self._catalogue = catalogue
         #: Mean time of a search, in seconds: after so long there is room again.
@@ -236,7 +238,7 @@ class _Shard:
             except Lost as why:
                 # Serve looks whether the replica lives before it sends anything else there.
                 self._last, self._unheld = Refused.of(errors.Failed(str(why))), False
-                self.retries += 1
+                self._count_retry()
                 self._lost += 1
                 await self._pause(min(0.0005 * 2 ** min(self._lost, 10), _PAUSE_S))
                 continue
@@ -250,7 +252,7 @@ class _Shard:
             if said.refused.why == NOT_HERE:
                 self._follow(unheld=True)
             self._avoid |= {said.replica}
-            self.retries += 1
+            self._count_retry()
 
     async def _one_try(self, left: float):  # type: ignore[no-untyped-def]
         """What a replica says. After half of the time that is left a second is asked, too."""
@@ -260,7 +262,7 @@ class _Shard:
         try:
             done, _ = await asyncio.wait(tries, timeout=left / 2 if len(self._holders) > 1 else left)
             if not done and len(self._holders) > 1:
-                self.retries += 1
+                self._count_retry()
                 tries.add(self._searcher._batcher.ask(route, self._ask))
             while tries:
                 left = self._ask.deadline - time.monotonic()
@@ -277,6 +279,10 @@ class _Shard:
                 if not each.cancel():
                     # It is back, too late to matter; asyncio complains of an error that nobody looks at.
                     each.exception()
+
+    def _count_retry(self) -> None:
+        self.retries += 1
+        self._searcher.retries += 1
 
     async def _pause(self, seconds: float = _PAUSE_S) -> None:
         await asyncio.sleep(min(seconds, max(self._ask.deadline - time.monotonic(), 0)))

@@ -185,6 +185,24 @@ def test_no_holder_of_one_shard_is_said_to_all_who_ask_for_it() -> None:
     run(test())
 
 
+def test_a_batch_that_nobody_takes_is_not_counted_and_its_parts_are_once() -> None:
+    """What one replica held by the map's word, two hold by now."""
+
+    async def test() -> None:
+        cluster = Cluster(shards=2, replicas=[[0], [1]])
+        route = Route(("r0",), frozenset())
+        asked = [
+            cluster.batcher.ask(route, Ask(f"c@1/{shard}", QUERIES[0], 3, None, time.monotonic() + 30))
+            for shard in (0, 1)
+        ]
+        await asyncio.gather(*asked)
+        assert [len(groups) for groups in cluster.sent] == [2, 1, 1]
+        await cluster.idle()
+        assert (cluster.batcher.batches, cluster.batcher.asks) == (2, 2)
+
+    run(test())
+
+
 def random_fault(cluster: Cluster, replica: Replica, choose: random.Random) -> None:
     kind = choose.choice(
         ["none", "none", "slow", "lost", "overloaded", "failed", "moved", "unknown", "hang", "odd", "back"]
