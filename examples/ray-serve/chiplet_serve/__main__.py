@@ -27,6 +27,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(json.dumps(parsed.does(parsed), indent=1))
     except (StorageError, PublishError, ValueError, OSError) as why:
         return _complain(str(why))
+    except RayServeException as why:
+        return _complain(f"the application does not answer; ask again, and look at `serve status`: {why}")
     except ray.exceptions.RayActorError as why:
         return _complain(f"the map of shards died meanwhile; ask again, and look at its status: {why}")
     except KeyboardInterrupt:
@@ -109,9 +111,20 @@ def _build(to: argparse.Namespace) -> list[dict[str, Any]]:
         vector_column=to.vector_column,
         id_column=to.id_column,
     )
-    if to.publish:
-        return [_ask_map(to, "publish", each.collection, each.version, to.timeout) for each in manifests]
-    return [each.model_dump() for each in manifests]
+    if not to.publish:
+        return [each.model_dump() for each in manifests]
+    published: list[dict[str, Any]] = []
+    try:
+        for each in manifests:
+            published.append(_ask_map(to, "publish", each.collection, each.version, to.timeout))
+    except Exception:
+        # Whatever it was: the versions are on the storage, and need not be built again.
+        for each in manifests[len(published) :]:
+            print(f"chiplet_serve: built and not published: {each.collection} {each.version}", file=sys.stderr)
+        for answer in published:
+            print(f"chiplet_serve: published: {answer['collection']} {answer['version']}", file=sys.stderr)
+        raise
+    return published
 
 
 def _ask_map(to: argparse.Namespace, method: str, *arguments: Any) -> dict[str, Any]:
