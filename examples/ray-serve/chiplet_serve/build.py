@@ -201,7 +201,9 @@ def _npy_rows(path: str) -> ray.data.Dataset:
 
 
 def _slice(batch: dict[str, np.ndarray[Any, Any]], path: str) -> dict[str, np.ndarray[Any, Any]]:
-    return {"id": batch["id"], "vector": _as_float32(np.load(path, mmap_mode="r")[batch["id"]])}
+    # Arrow takes the bytes of another order as they are. What is too large becomes infinite, and is refused as such.
+    with np.errstate(over="ignore"):
+        return {"id": batch["id"], "vector": np.load(path, mmap_mode="r")[batch["id"]].astype(np.float32)}
 
 
 def _draw_shards(
@@ -212,7 +214,9 @@ def _draw_shards(
     if ids.dtype.kind not in "iu" or (len(ids) and not 0 <= ids.min() <= ids.max() <= _MOST_ID):
         raise ValueError("ids must be integers from 0 to 2^63 - 1, and none may be missing")
     # The golden ratio's part of 2^64 spreads neighbouring ids evenly (Knuth, TAOCP 3, 6.4), also those with a common step.
-    drawn = (ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)
+    # Of ids that differ in their upper bits alone the product would be equal below them: the lower half takes them in.
+    drawn = ids.astype(np.uint64)
+    drawn = ((drawn ^ (drawn >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)
     names = _names(batch["collection"]) if collection is None else np.full(len(ids), collection)
     return {**batch, "collection": names, "shard": (drawn % np.uint64(shards)).astype(np.int64)}
 
@@ -224,12 +228,6 @@ def _names(collections: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     for name in set(collections.tolist()):
         checked(name)
     return collections
-
-
-def _as_float32(numbers: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.float32]]:
-    # What is too large becomes infinite, and is refused as such.
-    with np.errstate(over="ignore"):
-        return np.asarray(numbers, np.float32)
 
 
 def _vectors(ids: np.ndarray[Any, Any], given: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.float32]]:
@@ -244,7 +242,8 @@ def _vectors(ids: np.ndarray[Any, Any], given: np.ndarray[Any, Any]) -> np.ndarr
                 f"the vector of id {number} has {len(row)} components and that of id {ids[0]} {len(rows[0])}: all must have "
                 "as many, one at least"
             )
-    vectors = np.stack([_as_float32(row) for row in rows])
+    with np.errstate(over="ignore"):
+        vectors = np.stack([np.asarray(row, np.float32) for row in rows])
     if not (finite := np.isfinite(vectors.min(axis=1)) & np.isfinite(vectors.max(axis=1))).all():
         raise ValueError(
             f"the vector of id {ids[~finite][0]} has a component that is missing, NaN, or no finite float32"

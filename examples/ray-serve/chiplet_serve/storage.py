@@ -125,7 +125,7 @@ class Storage:
         self._must_be_there()
         # Others' folders, such as lost+found, are not looked into: perhaps they must not be.
         names = (entry.name for entry in self.root.iterdir() if _is_name(entry.name))
-        return sorted(name for name in names if (self.root / name / "LIVE").is_file())
+        return sorted(name for name in names if self._serves(name))
 
     def versions(self, collection: str) -> list[int]:
         """The versions that are whole, the oldest first."""
@@ -210,6 +210,13 @@ class Storage:
                 self._folder(each.collection, each.version).rename(folder / each.collection)
             raise
         return finished
+
+    def _serves(self, collection: str) -> bool:
+        try:
+            return (self.root / collection / "LIVE").is_file()
+        except OSError:
+            # It may not be looked into, or the disk fails. `live` says so, of this one alone.
+            return True
 
     def _must_be_there(self) -> None:
         if not self.root.is_dir():

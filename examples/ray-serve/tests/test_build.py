@@ -46,6 +46,13 @@ def test_the_highest_id_is_one() -> None:
     assert len(drawn["shard"]) == 2
 
 
+@pytest.mark.parametrize("step", [1, 3, 64, 1000, 2**22, 2**32, 2**34, 2**40, 2**53])
+@pytest.mark.parametrize("shards", [2, 3, 8])
+def test_ids_with_a_common_step_are_spread_evenly(step: int, shards: int) -> None:
+    drawn = _draw_shards({"id": np.arange(1000) * step}, shards=shards, collection="c")["shard"]
+    assert np.bincount(drawn, minlength=shards).min() > 0.5 * 1000 / shards
+
+
 def test_the_cause_is_found_in_a_wrapped_remote_stack() -> None:
     """As Ray Data 2.60 reports what a batch's function raises."""
     why = RuntimeError(

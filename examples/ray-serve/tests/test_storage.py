@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 import threading
 from pathlib import Path
 
@@ -296,6 +297,27 @@ def test_folders_of_others_are_no_collections(storage: Storage) -> None:
         (storage.root / name / "LIVE").write_text("{}")
     (storage.root / "file").write_text("")
     assert storage.collections() == ["songs"]
+
+
+def test_a_folder_that_may_not_be_looked_into_hides_no_other(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those who are not root see a folder that root alone may read."""
+    build(storage)
+    storage.set_live("songs", 1, None)
+    (storage.root / "private").mkdir()
+    stat = Path.stat
+
+    def refused(path: Path, **how: bool) -> os.stat_result:
+        if path.parent.name == "private":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return stat(path, **how)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "stat", refused)
+        patch.setattr(Path, "read_bytes", lambda path: path.stat() and path.open("rb").read())
+        assert storage.collections() == ["private", "songs"]
+        with pytest.raises(StorageError, match="private/LIVE cannot be read: .*Permission denied"):
+            storage.live("private")
+        assert storage.live("songs") == (1, None)
 
 
 def test_storage_that_is_not_mounted_is_said(tmp_path: Path) -> None:
