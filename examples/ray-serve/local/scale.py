@@ -272,9 +272,9 @@ def series(asked: argparse.Namespace, root: Path) -> Rows:
         ("chiplet_node_load, _shards", shards, 2),
         ("chiplet_search_ms", ingresses, 17 + 3),
         (
-            "chiplet_searches (of 5 outcomes), _shard_retries, _open_searches, _batches, _batched_searches",
+            "chiplet_searches (of 9 outcomes), _shard_retries, _open_searches, _batches, _batched_searches",
             ingresses,
-            5 + 4,
+            9 + 4,
         ),
         ("serve_deployment_processing_latency_ms (of one route)", shards + ingresses, latency),
         ("serve_user_autoscaling_stats_latency_ms", shards, latency),
