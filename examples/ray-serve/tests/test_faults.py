@@ -117,9 +117,9 @@ def test_the_map_dies(world: World) -> None:
     all_answered(run)
 
     after = homes(until(settled, "the next map"))
-    # Load may have asked for a move or two meanwhile.
+    # Load asks for a few moves meanwhile. Homes drawn anew would be others for two shards of three.
     moved = [shard for shard, nodes in before.items() if after[shard] != nodes]
-    assert len(moved) <= 4, moved
+    assert len(moved) < len(before) / 2, moved
 
 
 def test_the_hot_collection_gets_a_copy_and_gives_it_back(world: World) -> None:
@@ -235,7 +235,8 @@ def test_a_partial_answer_names_what_is_missing(world: World) -> None:
     """A collection with one copy, and the node that holds one of its shards dies."""
     until(settled, "three nodes")
     name = "single"
-    np.save(world.folder / "rows.npy", np.random.default_rng(1).standard_normal((3000, 50), dtype=np.float32))
+    # Its shards are so large beside the others that no node can be the one for all of them.
+    np.save(world.folder / "rows.npy", np.random.default_rng(1).standard_normal((60_000, 50), dtype=np.float32))
     [manifest] = build(
         str(world.root), str(world.folder / "rows.npy"), collection=name, shards=6, copies=1, table="flat"
     )
@@ -244,6 +245,7 @@ def test_a_partial_answer_names_what_is_missing(world: World) -> None:
     assert all(len(nodes) == 1 for nodes in homes)
     victim = next(each for each in world.cluster.replicas("Shards") if each["node_id"] in set.union(*homes))
     lost = [number for number, nodes in enumerate(homes) if victim["node_id"] in nodes]
+    assert 0 < len(lost) < len(homes), homes
 
     async def ask(partial: bool, timeout_s: float) -> Any:
         async with GrpcClient(
