@@ -171,8 +171,9 @@ class Batcher:
             _fail(waiting, Lost("the ingress is closing"))
             raise
         finally:
-            self.batches += sent
-            self.asks += len(waiting) * sent
+            if sent:
+                self.batches += 1
+                self.asks += len(waiting)
 
 
 def _hand_out(reply: Reply, groups: list[Group], grouped: list[list[_Waiting]], left: float) -> None:

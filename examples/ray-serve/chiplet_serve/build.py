@@ -89,9 +89,8 @@ def _check_counts(**counts: tuple[Any, int | None]) -> None:
     """Each with the most that it may be."""
     for name, (count, most) in counts.items():
         if not isinstance(count, Integral) or int(count) < 1 or (most and int(count) > most):
-            raise StorageError(
-                f"{name} is {count!r}; it must be a whole number, 1 or more" + f", at most {most}" * bool(most)
-            )
+            bounds = f"1 or more, at most {most}" if most else "1 or more"
+            raise StorageError(f"{name} is {count!r}; it must be a whole number, {bounds}")
 
 
 def _fields(collection: str, built: list[dict[str, Any]], shards: int) -> dict[str, Any]:

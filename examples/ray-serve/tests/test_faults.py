@@ -117,9 +117,9 @@ def test_the_map_dies(world: World) -> None:
     all_answered(run)
 
     after = homes(until(settled, "the next map"))
-    # Load asks for a few moves meanwhile. Homes drawn anew would be others for two shards of three.
-    moved = [shard for shard, nodes in before.items() if after[shard] != nodes]
-    assert len(moved) < len(before) / 2, moved
+    # Load may have asked for a move or two meanwhile. A copy that it added or took back is none.
+    moved = [shard for shard, nodes in before.items() if not (nodes <= after[shard] or after[shard] <= nodes)]
+    assert len(moved) <= 4, moved
 
 
 def test_the_hot_collection_gets_a_copy_and_gives_it_back(world: World) -> None:
