@@ -186,9 +186,11 @@ soak: ## Ten minutes of everything at once on a made-up machine of 96 cores: SOA
 	  cargo test --locked --release -p chiplet --no-default-features --test soak -- --nocapture
 
 doc: setup ## The documentation, without warnings and dead links.
-	@# Rustdoc links to a crate whose folder is there, and crates are not documented in their order.
+	@# Rustdoc links to a crate only if the crate's folder is there, and cargo removes a folder before it documents the
+	@# crate anew. So all folders are made first, and crates are documented one after another.
 	@mkdir -p $(patsubst crates/%,target/doc/chiplet_%,$(wildcard crates/*))
-	RUSTDOCFLAGS="$(DOC_FLAGS)" cargo doc --locked --workspace --all-features --no-deps
+	cargo check --locked --workspace --all-features
+	RUSTDOCFLAGS="$(DOC_FLAGS)" cargo doc --locked --workspace --all-features --no-deps --jobs 1
 	@scripts/links.py target/doc/chiplet*
 
 pack: setup ## Pack every crate that is published, without building the packages.
