@@ -8,12 +8,14 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable
 from numbers import Integral
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import chiplet
 import numpy as np
+import pyarrow as pa
 import ray
+from pyarrow.fs import FileSelector, FileSystem, FileType
 
 from .errors import StorageError
 from .storage import MOST_COPIES, MOST_SHARDS, Manifest, Shard, Storage, checked
@@ -64,6 +66,7 @@ def build(
         batch_format="numpy",
     )
     how = {"metric": metric, "table": table, "threads": cpus_a_shard, "options": options}
+    _check_room(cpus_a_shard)
     with storage.building() as folder:
         done = rows.groupby(["collection", "shard"], num_partitions=shards).map_groups(
             _build_shard, fn_kwargs={"folder": str(folder), **how}, batch_format="numpy", num_cpus=cpus_a_shard
@@ -91,6 +94,15 @@ def _check_counts(**counts: tuple[Any, int | None]) -> None:
         if not isinstance(count, Integral) or int(count) < 1 or (most and int(count) > most):
             bounds = f"1 or more, at most {most}" if most else "1 or more"
             raise StorageError(f"{name} is {count!r}; it must be a whole number, {bounds}")
+
+
+def _check_room(cpus: int) -> None:
+    """A task that fits no node would wait for ever, and say nothing."""
+    if not ray.is_initialized():
+        ray.init()
+    most = max(node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"])
+    if cpus > most:
+        raise StorageError(f"cpus_a_shard is {cpus}, and the largest node has {most:g} cpus: ask for fewer")
 
 
 def _fields(collection: str, built: list[dict[str, Any]], shards: int) -> dict[str, Any]:
@@ -160,27 +172,34 @@ def _absolute(path: str) -> str:
 
 def _look_through(path: str) -> None:
     """Ray Data passes over files without rows or without the ending in silence, and their rows would be missing."""
-    if "://" in path:
+    try:
+        files, top = FileSystem.from_uri(path)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        # An address that Ray reads by other means, for instance https://. It cannot be listed here.
         return
-    top = Path(path)
-    if not top.exists():
+    try:
+        given = files.get_file_info(top)
+        found = files.get_file_info(FileSelector(top, recursive=True)) if given.type == FileType.Directory else [given]
+    except OSError as why:
+        raise StorageError(f"{path} cannot be read: {why}") from None
+    if given.type == FileType.NotFound:
         raise StorageError(f"{path} is no file or folder")
-    files = [top] if top.is_file() else [file for file in top.rglob("*") if file.is_file() and not _hidden(file, top)]
-    if not files:
+    read = [file for file in found if file.is_file and (file is given or not _hidden(file.path, top))]
+    if not read:
         raise StorageError(f"{path} holds no .parquet file")
-    for file in files:
-        if file.suffix.lower() != ".parquet":
+    for file in read:
+        if file.extension.lower() != "parquet":
             raise StorageError(
-                f"{file} would not be read: move it away, or have its name end in .parquet if it is such a file"
+                f"{file.path} would not be read: move it away, or have its name end in .parquet if it is such a file"
             )
-        if not file.stat().st_size:
+        if not file.size:
             raise StorageError(
-                f"{file} is empty, as what is left of a copy that broke off: copy it again, or remove it"
+                f"{file.path} is empty, as what is left of a copy that broke off: copy it again, or remove it"
             )
 
 
-def _hidden(file: Path, top: Path) -> bool:
-    return any(part.startswith((".", "_")) for part in file.relative_to(top).parts)
+def _hidden(file: str, top: str) -> bool:
+    return any(part.startswith((".", "_")) for part in PurePosixPath(file).relative_to(top).parts)
 
 
 def _npy_rows(path: str) -> ray.data.Dataset:

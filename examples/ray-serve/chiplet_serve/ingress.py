@@ -9,7 +9,6 @@ from http import HTTPStatus
 from typing import Annotated, Any
 
 import grpc
-import numpy as np
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
@@ -173,12 +172,9 @@ class Ingress:
 
         began = time.perf_counter()
         try:
-            if len(request.vector) % 4:
-                self._outcomes[errors.BadQuery.code] += 1
-                raise errors.BadQuery(f"the vector has {len(request.vector)} bytes: float32 have 4 each")
             result = await self._find(
                 request.collection,
-                np.frombuffer(request.vector, "<f4"),
+                request.vector,
                 request.k or 10,
                 request.ef or None,
                 request.timeout_ms / 1000 if request.timeout_ms else None,

@@ -82,14 +82,14 @@ class Searcher:
     async def search(
         self,
         collection: str,
-        vector: npt.ArrayLike,
+        vector: npt.ArrayLike | bytes,
         *,
         k: int = 10,
         ef: int | None = None,
         timeout_s: float | None = None,
         allow_partial: bool = False,
     ) -> Result:
-        """The `k` nearest rows. Raises one of `errors.SearchError`."""
+        """The `k` nearest rows. Bytes are float32, little-endian. Raises one of `errors.SearchError`."""
         began = time.monotonic()
         entry = self._entry(collection)
         row = self._checked(entry, vector, k, ef)
@@ -123,7 +123,11 @@ class Searcher:
         except KeyError:
             raise errors.UnknownCollection(f"there is no collection {collection!r} among {len(catalogue)}") from None
 
-    def _checked(self, entry: Entry, vector: npt.ArrayLike, k: int, ef: int | None) -> npt.NDArray[np.float32]:
+    def _checked(self, entry: Entry, vector: npt.ArrayLike | bytes, k: int, ef: int | None) -> npt.NDArray[np.float32]:
+        if isinstance(vector, bytes):
+            if len(vector) % 4:
+                raise errors.BadQuery(f"the vector has {len(vector)} bytes: float32 have 4 each")
+            vector = np.frombuffer(vector, "<f4")
         try:
             given = np.asarray(vector)
         except (ValueError, TypeError, OverflowError):

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import ray
 
-from chiplet_serve.build import _build_shard, _draw_shards, _names, _slice, _vectors, build
+from chiplet_serve.build import _build_shard, _draw_shards, _look_through, _names, _slice, _vectors, build
 from chiplet_serve.errors import StorageError
 from chiplet_serve.storage import Storage
 
@@ -140,10 +140,12 @@ def parquet(path: Path, first: int = 0, count: int = 10, **more: Any) -> np.ndar
 
 @pytest.mark.parametrize("name", ["part-0", "b.parq", "notes.txt"])
 @pytest.mark.parametrize("listed", [True, False])
-def test_a_file_that_would_be_passed_over_is_named(tmp_path: Path, name: str, listed: bool) -> None:
+@pytest.mark.parametrize("address", ["", "file://"])
+def test_a_file_that_would_be_passed_over_is_named(tmp_path: Path, name: str, listed: bool, address: str) -> None:
     for first, file in enumerate(["a.parquet", name]):
         parquet(tmp_path / "in" / file, 10 * first)
-    source = [tmp_path / "in" / "a.parquet", tmp_path / "in" / name] if listed else tmp_path / "in"
+    given = ["in/a.parquet", f"in/{name}"] if listed else ["in"]
+    source = [f"{address}{tmp_path}/{part}" for part in given]
     with pytest.raises(StorageError, match=f"{name} would not be read"):
         build(tmp_path / "root", source, collection="c", id_column="id")
 
@@ -160,6 +162,10 @@ def test_a_folder_without_parquet_files(tmp_path: Path) -> None:
     (tmp_path / "in" / "_SUCCESS").touch()
     with pytest.raises(StorageError, match=r"in holds no \.parquet file"):
         build(tmp_path / "root", tmp_path / "in", collection="c", id_column="id")
+
+
+def test_an_address_that_cannot_be_listed_is_left_to_the_reader() -> None:
+    _look_through("https://localhost/rows.parquet")
 
 
 def test_what_a_table_refuses_is_said_with_its_shard(tmp_path: Path) -> None:
@@ -193,6 +199,16 @@ def test_paths_are_relative_to_who_builds(tmp_path: Path, monkeypatch: pytest.Mo
         table = chiplet.open(Storage("root").shard(manifest, 0))
         assert len(table) == 10
     assert [entry.name for entry in Path("root").iterdir()] == ["c"]
+
+
+@pytest.mark.cluster
+@pytest.mark.usefixtures("ray_data")
+def test_more_cpus_than_a_node_has_are_refused(tmp_path: Path) -> None:
+    """Ray would wait for such a node."""
+    np.save(tmp_path / "rows.npy", np.zeros((4, 2), np.float32))
+    with pytest.raises(StorageError, match=r"cpus_a_shard is 1000, and the largest node has \d+ cpus: ask for fewer"):
+        build(tmp_path / "root", tmp_path / "rows.npy", collection="c", table="flat", cpus_a_shard=1000)
+    assert not (tmp_path / "root").exists()
 
 
 @pytest.mark.cluster
