@@ -64,7 +64,7 @@ def test_merge_takes_the_lower_id_of_equal_distances_and_no_fillers() -> None:
     [
         [], [1.0] * (DIM - 1), [1.0] * (DIM + 1), [[1.0] * DIM], [[1.0], [1.0, 2.0]], [float("nan")] + [0.0] * (DIM - 1),
         [float("inf")] + [0.0] * (DIM - 1), [1e300] + [0.0] * (DIM - 1), [-3.5e38] + [0.0] * (DIM - 1),
-        [10**400] + [0] * (DIM - 1), ["1"] * DIM, ["x"] * DIM, [None] * DIM, None, 5, "12345678", b"12345678", {}, {1: 2},
+        [10**400] + [0] * (DIM - 1), ["1"] * DIM, ["x"] * DIM, [None] * DIM, None, 5, "12345678", b"", b"1" * (4 * DIM - 1), b"1" * (4 * DIM + 4), {}, {1: 2},
         [1j] * DIM, np.ones(DIM, complex), np.array(["1"] * DIM), object(), [[]] * DIM, np.ones((DIM, 1)), np.zeros(DIM, "M8[s]"),
     ],
     ids=lambda each: repr(each)[:20],
@@ -89,6 +89,18 @@ def test_numbers_of_any_type_are_a_vector(dtype: str) -> None:
             cluster,
             await cluster.searcher.search("c", np.repeat(query, 2)[::2].tolist()),
             query=query.astype(np.float32),
+        )
+
+    run(test())
+
+
+def test_bytes_are_the_numbers_that_they_hold() -> None:
+    async def test() -> None:
+        cluster = Cluster()
+        query = np.arange(DIM, dtype=np.float32)
+        assert np.array_equal(
+            (await cluster.searcher.search("c", query.astype("<f4").tobytes())).ids,
+            (await cluster.searcher.search("c", query)).ids,
         )
 
     run(test())
