@@ -3,7 +3,8 @@
 A shard is asked again, while the deadline allows it,
 
 * at another replica, if the one that had it is lost, does not hold it any more, or is overloaded;
-* at another replica *too*, if the first has not answered after half of the time that is left; the first answer counts;
+* at another replica *too*, if the first takes longer than nearly all answers do (`hedge.py`), or has not answered after
+  half of the time that is left; the first answer counts;
 * at the same ones a little later, if no replica holds it and the caller wants all shards.
 
 If no replica holds it because another version serves by now, the whole search begins anew with that one.
@@ -19,7 +20,8 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field
 
 from . import errors
-from .batch import Answer, Ask, Batcher, Hops, Lost, NoHolder, Route
+from .batch import Answer, Ask, Batcher, Hops, Lost, NoHolder, Refusal, Route
+from .hedge import Hedges
 from .shard_map import Catalogue, Entry
 from .storage import key
 from .wire import NOT_HERE, Refused
@@ -42,6 +44,8 @@ class SearchSettings(BaseModel):
     #: Searches that travel together at most; 1 sends each by itself.
     batch: int = Field(64, ge=1, le=4096)
     gather_s: float = Field(0.002, ge=0, le=1)
+    #: Part of a collection's searches for which a second replica is asked before half of the time has passed.
+    hedge: float = Field(0.05, ge=0, le=1)
 
 
 class _Query(NamedTuple):
@@ -76,6 +80,7 @@ class Searcher:
         self.retries = 0
         self._batcher = batcher
         self._catalogue = catalogue
+        self._hedges = Hedges(settings.hedge, catalogue)
         #: Mean time of a search, in seconds: after so long there is room again.
         self._mean_s = 0.01
 
@@ -259,13 +264,11 @@ class _Shard:
             self._count_retry()
 
     async def _one_try(self, left: float):  # type: ignore[no-untyped-def]
-        """What a replica says. After half of the time that is left a second is asked, too."""
+        """What a replica says; if it is late, what the first of two says."""
         route = Route(self._holders, self._avoid)
-        first = self._searcher._batcher.ask(route, self._ask)
-        tries = {first}
+        tries = {self._searcher._batcher.ask(route, self._ask)}
         try:
-            done, _ = await asyncio.wait(tries, timeout=left / 2 if len(self._holders) > 1 else left)
-            if not done and len(self._holders) > 1:
+            if len(self._holders) > 1 and await self._is_late(tries, left / 2):
                 self._count_retry()
                 tries.add(self._searcher._batcher.ask(route, self._ask))
             while tries:
@@ -283,6 +286,17 @@ class _Shard:
                 if not each.cancel():
                     # It is back, too late to matter; asyncio complains of an error that nobody looks at.
                     each.exception()
+
+    async def _is_late(self, tries: "set[asyncio.Future[Answer | Refusal]]", most_s: float) -> bool:
+        """Waits for the first replica, for `most_s` at most. Whether a second is to be asked."""
+        hedges, began = self._searcher._hedges, time.monotonic()
+        early_s = min(hedges.delay_s(self._collection), most_s)
+        done, _ = await asyncio.wait(tries, timeout=early_s)
+        if not done and early_s < most_s and not hedges.spend(self._collection):
+            done, _ = await asyncio.wait(tries, timeout=most_s - early_s)
+        if any(each.exception() is None and isinstance(each.result(), Answer) for each in done):
+            hedges.answered(self._collection, time.monotonic() - began)
+        return not done
 
     def _count_retry(self) -> None:
         self.retries += 1

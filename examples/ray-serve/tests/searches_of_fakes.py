@@ -2,13 +2,16 @@
 
 import asyncio
 import gc
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 
+from chiplet_serve import errors
 from chiplet_serve.batch import Batcher, NoHolder
-from chiplet_serve.search import Searcher, SearchSettings
+from chiplet_serve.search import Result, Searcher, SearchSettings
 from chiplet_serve.shard_map import Entry
 from chiplet_serve.wire import NOT_HERE, Found, Group, Refused, Reply
 
@@ -28,6 +31,12 @@ def nearest(data: Rows, ids: Any, query: Rows, k: int) -> tuple[Any, Any]:
     distances = ((data - query) ** 2).sum(1)
     order = np.lexsort((ids, distances))[:k]
     return ids[order], distances[order]
+
+
+TWO = ((0,), (0,))
+QUERY = rows(1, seed=9)[0]
+#: Deadlines of searches that have to reach them, and how much later they may end on a busy machine.
+SHORT_S, SLACK_S = 0.15, 5.0
 
 
 class Replica:
@@ -147,3 +156,18 @@ def run(test: Coroutine[Any, Any, None]) -> None:
     # Futures complain when they are collected.
     gc.collect()
     assert complaints == []
+
+
+def true(cluster: Cluster, result: Result, k: int = 10, query: Any = QUERY) -> None:
+    ids, distances = cluster.truth(query, k, result.missing)
+    assert result.ids.tolist() == ids and result.distances.tolist() == distances
+
+
+async def late(cluster: Cluster, expected: type[errors.SearchError], **asked: Any) -> errors.SearchError:
+    """The error of a search that is not answered, by its deadline."""
+    began = time.monotonic()
+    with pytest.raises(expected) as raised:
+        await cluster.searcher.search("c", QUERY, **{"timeout_s": SHORT_S, **asked})
+    assert time.monotonic() - began < SHORT_S + SLACK_S
+    await cluster.idle()
+    return raised.value

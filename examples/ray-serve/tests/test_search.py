@@ -1,37 +1,16 @@
 """A search over replicas that fail: the true answer, or an error that says why, before its deadline."""
 
 import asyncio
-import time
 from typing import Any
 
 import numpy as np
 import pytest
-from searches_of_fakes import DIM, Cluster, hang, raising, refusing, rows, run
+from searches_of_fakes import DIM, QUERY, SHORT_S, TWO, Cluster, hang, late, raising, refusing, rows, run, true
 
 from chiplet_serve import errors
 from chiplet_serve.batch import Lost
-from chiplet_serve.search import Result, merge
+from chiplet_serve.search import merge
 from chiplet_serve.wire import Found, Group, Reply
-
-TWO = ((0,), (0,))
-QUERY = rows(1, seed=9)[0]
-#: Deadlines of searches that have to reach them, and how much later they may end on a busy machine.
-SHORT_S, SLACK_S = 0.15, 5.0
-
-
-def true(cluster: Cluster, result: Result, k: int = 10, query: Any = QUERY) -> None:
-    ids, distances = cluster.truth(query, k, result.missing)
-    assert result.ids.tolist() == ids and result.distances.tolist() == distances
-
-
-async def late(cluster: Cluster, expected: type[errors.SearchError], **asked: Any) -> errors.SearchError:
-    """The error of a search that is not answered, by its deadline."""
-    began = time.monotonic()
-    with pytest.raises(expected) as raised:
-        await cluster.searcher.search("c", QUERY, **{"timeout_s": SHORT_S, **asked})
-    assert time.monotonic() - began < SHORT_S + SLACK_S
-    await cluster.idle()
-    return raised.value
 
 
 @pytest.mark.parametrize("shards", [1, 2, 5])
