@@ -9,7 +9,7 @@ costs as much as its searches do. A budget of all bounds what happens when all g
 """
 
 import dataclasses
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 
 #: RFC 6298, 2: weights of an answer in the mean and in the deviation, ...
 _ALPHA, _BETA = 1 / 8, 1 / 4
@@ -17,9 +17,7 @@ _ALPHA, _BETA = 1 / 8, 1 / 4
 _DEVIATIONS = 8
 #: Seconds before which nobody is asked twice: what a pause of Python's collector or a busy core takes.
 _LEAST_S = 0.05
-#: Answers after which there is an estimate.
-_FIRST = 16
-#: Hedges that a collection and all of them may save up.
+#: Hedges that a collection and all of them may save up. A collection begins with one, all of them with none.
 _SAVED, _SAVED_BY_ALL = 10.0, 100.0
 #: Collections that are remembered beyond as many as serve, before those that serve no more are looked for.
 _MORE = 1024
@@ -36,10 +34,9 @@ class _Budget:
 
 @dataclasses.dataclass
 class _Collection:
-    budget: _Budget = dataclasses.field(default_factory=lambda: _Budget(0.0, _SAVED))
-    answers: int = 0
-    mean_s: float = 0.0
-    deviation_s: float = 0.0
+    mean_s: float
+    deviation_s: float
+    budget: _Budget = dataclasses.field(default_factory=lambda: _Budget(1.0, _SAVED))
 
 
 class Hedges:
@@ -51,15 +48,30 @@ class Hedges:
         self._all = _Budget(0.0, _SAVED_BY_ALL)
         self._collections: dict[str, _Collection] = {}
 
-    def delay_s(self, collection: str) -> float:
-        """Seconds after which an answer is late. Infinity if nobody can say."""
+    def turns(self, collection: str, now: float, deadline: float, holders: int) -> Iterator[tuple[bool, float]]:
+        """Whether a replica is to be asked now, and until when to wait: for one after the other while nobody answers.
+
+        A replica that hangs may be asked twice: Serve's router says to nobody which one it took. So a third follows after
+        twice as long, and so on. Half of the time is left for one more, budget or not.
+        """
+        another = True
+        if holders > 1:
+            until, late_s, half = now, self.late_s(collection), (now + deadline) / 2
+            while another and (until := until + late_s) < half:
+                yield another, until
+                another = self._spend(collection)
+                late_s *= 2
+            yield another, half
+        yield True, deadline
+
+    def late_s(self, collection: str) -> float:
+        """Seconds that nearly all answers take less than. Infinity if nobody can say."""
         known = self._collections.get(collection)
-        if not self._part or known is None or known.answers < _FIRST:
+        if not self._part or known is None:
             return float("inf")
         return max(known.mean_s + _DEVIATIONS * known.deviation_s, _LEAST_S)
 
-    def spend(self, collection: str) -> bool:
-        """Whether a shard of the collection may be asked for twice."""
+    def _spend(self, collection: str) -> bool:
         known = self._collections.get(collection)
         if known is None or known.budget.left < 1 or self._all.left < 1:
             return False
@@ -68,15 +80,12 @@ class Hedges:
         return True
 
     def answered(self, collection: str, seconds: float) -> None:
-        """A replica that alone was asked took so long."""
+        """The only replica that was asked took so long."""
         known = self._collections.get(collection)
         if known is None:
             if len(self._collections) >= len(self._serving()) + _MORE:
                 self._forget()
-            known = self._collections[collection] = _Collection()
-        known.answers += 1
-        if known.answers == 1:
-            known.mean_s, known.deviation_s = seconds, seconds / 2
+            known = self._collections[collection] = _Collection(seconds, seconds / 2)
         else:
             known.deviation_s += _BETA * (abs(seconds - known.mean_s) - known.deviation_s)
             known.mean_s += _ALPHA * (seconds - known.mean_s)

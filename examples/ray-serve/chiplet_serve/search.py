@@ -3,8 +3,8 @@
 A shard is asked again, while the deadline allows it,
 
 * at another replica, if the one that had it is lost, does not hold it any more, or is overloaded;
-* at another replica *too*, if the first takes longer than nearly all answers do (`hedge.py`), or has not answered after
-  half of the time that is left; the first answer counts;
+* at another replica *too*, if the first takes longer than nearly all answers do, or half of the time that is left
+  (`hedge.py`); the first answer counts;
 * at the same ones a little later, if no replica holds it and the caller wants all shards.
 
 If no replica holds it because another version serves by now, the whole search begins anew with that one.
@@ -263,40 +263,29 @@ class _Shard:
             self._avoid |= {said.replica}
             self._count_retry()
 
-    async def _one_try(self, left: float):  # type: ignore[no-untyped-def]
-        """What a replica says; if it is late, what the first of two says."""
+    async def _one_try(self, left: float) -> Answer | Refusal:
+        """What a replica says; where it is late, what the first of several says."""
+        hedges, began, asked = self._searcher._hedges, time.monotonic(), 0
         route = Route(self._holders, self._avoid)
-        tries = {self._searcher._batcher.ask(route, self._ask)}
+        tries: set[asyncio.Future[Answer | Refusal]] = set()
         try:
-            if len(self._holders) > 1 and await self._is_late(tries, left / 2):
-                self._count_retry()
-                tries.add(self._searcher._batcher.ask(route, self._ask))
-            while tries:
-                left = self._ask.deadline - time.monotonic()
-                done, _ = await asyncio.wait(tries, timeout=max(left, 0), return_when=asyncio.FIRST_COMPLETED)
-                if not done:
-                    raise self._late()
-                for each in done:
-                    tries.discard(each)
-                    if each.exception() is None or not tries:
-                        return each.result()
-            raise AssertionError("a try ends with an answer or raises")
+            for another, until in hedges.turns(self._collection, began, began + left, len(self._holders)):
+                if another:
+                    tries.add(self._searcher._batcher.ask(route, self._ask))
+                    asked += 1
+                    if asked > 1:
+                        self._count_retry()
+                said = await _first(tries, until)
+                if said is not None:
+                    if asked == 1 and isinstance(said, Answer):
+                        hedges.answered(self._collection, time.monotonic() - began)
+                    return said
+            raise self._late()
         finally:
             for each in tries:
                 if not each.cancel():
                     # It is back, too late to matter; asyncio complains of an error that nobody looks at.
                     each.exception()
-
-    async def _is_late(self, tries: "set[asyncio.Future[Answer | Refusal]]", most_s: float) -> bool:
-        """Waits for the first replica, for `most_s` at most. Whether a second is to be asked."""
-        hedges, began = self._searcher._hedges, time.monotonic()
-        early_s = min(hedges.delay_s(self._collection), most_s)
-        done, _ = await asyncio.wait(tries, timeout=early_s)
-        if not done and early_s < most_s and not hedges.spend(self._collection):
-            done, _ = await asyncio.wait(tries, timeout=most_s - early_s)
-        if any(each.exception() is None and isinstance(each.result(), Answer) for each in done):
-            hedges.answered(self._collection, time.monotonic() - began)
-        return not done
 
     def _count_retry(self) -> None:
         self.retries += 1
@@ -325,3 +314,16 @@ class _Shard:
 
     def _missing(self) -> errors.ShardsMissing:
         return errors.ShardsMissing(f"no node holds shard {self._number} of {self._collection!r}", 1.0)
+
+
+async def _first(tries: "set[asyncio.Future[Answer | Refusal]]", until: float) -> Answer | Refusal | None:
+    """What the first one says, or the error of the last that fails. None if nobody has said anything by then."""
+    while True:
+        left = max(until - time.monotonic(), 0)
+        done, _ = await asyncio.wait(tries, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        for each in done:
+            tries.discard(each)
+            if each.exception() is None or not tries:
+                return each.result()
+        if not done:
+            return None
