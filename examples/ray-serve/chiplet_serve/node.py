@@ -23,6 +23,10 @@ from .wire import NOT_HERE, Found, Group, Refused, Reply
 
 log = logging.getLogger("ray.serve")
 
+#: How many times as long as it took in vain a shard is left alone: to read a large one again each second, for a fault at
+#: its end, would keep the shared storage busy.
+_REST = 10
+
 
 class Wanted(NamedTuple):
     """A shard that a node shall hold."""
@@ -43,8 +47,10 @@ class Node:
         #: Its name in replies: that of the replica.
         self.name = replica
         self.held: set[str] = set()
-        #: Why shards could not be opened. They are tried again at the next order.
+        #: Why shards could not be opened.
         self.broken: dict[str, str] = {}
+        #: When each of these is tried again, with the next order: by `time.monotonic`.
+        self._again: dict[str, float] = {}
         self._storage = storage
         self._executor = executor
         self._wanted: dict[str, Wanted] = {}
@@ -66,10 +72,16 @@ class Node:
         for gone in self.held - before.keys() - self._wanted.keys():
             self._executor.remove(gone)
             self.held.discard(gone)
-        self.broken = {name: why for name, why in self.broken.items() if name in self._wanted}
-        if self._opening is None and not self._wanted.keys() <= self.held:
-            # All are tried again: what an earlier try said is no news.
-            self.broken = {}
+        now = time.monotonic()
+        self._again = {name: at for name, at in self._again.items() if name in self._wanted}
+        # What an earlier try said is no news once a shard is tried again.
+        tried = self._opening is None
+        self.broken = {
+            name: why
+            for name, why in self.broken.items()
+            if name in self._wanted and not (tried and self._again[name] <= now)
+        }
+        if tried and not self._wanted.keys() <= self.held | self.broken.keys():
             self._opening = asyncio.get_running_loop().create_task(self._open_all())
 
     async def settled(self) -> None:
@@ -138,7 +150,7 @@ class Node:
             # The order may change meanwhile: what is wanted is looked up for each anew.
             while missing := [name for name in self._wanted if name not in self.held and name not in self.broken]:
                 name = missing[0]
-                wanted = self._wanted[name]
+                wanted, began = self._wanted[name], time.monotonic()
                 try:
                     table = await loop.run_in_executor(self._opener, self._open, wanted)
                     if name in self._wanted:
@@ -148,6 +160,9 @@ class Node:
                     log.warning("%s: %s cannot be opened: %s", self.name, name, why)
                     if name in self._wanted:
                         self.broken[name] = str(why) or type(why).__name__
+                        now = time.monotonic()
+                        # Orders come each second or so.
+                        self._again[name] = now + max(_REST * (now - began) - 1, 0)
         finally:
             self._opening = None
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+import time
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 import ray
 
+from chiplet_serve import node as node_module
 from chiplet_serve.node import Node, Wanted
 from chiplet_serve.shards import Shards
 from chiplet_serve.storage import Manifest, Shard, Storage
@@ -212,6 +214,38 @@ def test_what_is_broken_and_no_longer_wanted_is_forgotten(made: Made) -> None:
         made.node.order([])
         await made.node.settled()
         assert made.node.broken == {}
+
+    run(test())
+
+
+def test_what_takes_long_to_fail_is_not_tried_with_each_order(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large file with a fault at its end would be read again and again."""
+    build(made.storage, "songs", shards=2)
+    opened: list[Wanted] = []
+
+    def slowly(wanted: Wanted) -> chiplet.Table:
+        opened.append(wanted)
+        time.sleep(0.2)
+        raise OSError("damaged at its end")
+
+    async def test() -> None:
+        monkeypatch.setattr(node_module, "_REST", 1000)
+        monkeypatch.setattr(made.node, "_open", slowly)
+        await made.hold(("songs", 1, 0))
+        for _ in range(3):
+            await made.hold(("songs", 1, 0))
+            assert made.node.broken == {"songs@1/0": "damaged at its end"}
+        assert len(opened) == 1
+        # Another one is opened meanwhile, and one that is ordered anew is tried at once.
+        await made.hold(("songs", 1, 0), ("songs", 1, 1))
+        assert [each.shard for each in opened] == [0, 1]
+        await made.hold()
+        monkeypatch.setattr(node_module, "_REST", 0)
+        await made.hold(("songs", 1, 0))
+        assert [each.shard for each in opened] == [0, 1, 0]
+        monkeypatch.undo()
+        await made.hold(("songs", 1, 0))
+        assert made.node.held == {"songs@1/0"} and made.node.broken == {}
 
     run(test())
 
