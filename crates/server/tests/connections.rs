@@ -219,11 +219,22 @@ fn open_calls_keep_nobody_out() {
         for _ in 0..PLACES {
             open.push(begin(&mut sender, COUNT, None).unwrap());
         }
-        // The server may come to the open calls later than to others, and then those find a free place.
+        // The server may come to an open call later than to others. Those find a free place then, or are themselves the
+        // oldest without a message when the open call comes: that happens once for each open call at most.
+        let mut refused = 0;
         let given_up = loop {
             let (answer, mut send) = begin(&mut sender, COUNT, None).unwrap();
             send.send_data(framed(&count()), true).unwrap();
-            assert_eq!(code(answer.await.unwrap()).await, Code::Ok);
+            let code = code(answer.await.unwrap()).await;
+            refused += usize::from(code != Code::Ok);
+            assert!(
+                code == Code::Ok || code == Code::ResourceExhausted,
+                "{code:?}"
+            );
+            assert!(
+                refused <= PLACES,
+                "{refused} calls that were whole were refused"
+            );
             let ended = open.iter_mut().position(|(answer, _)| {
                 let mut nobody = task::Context::from_waker(task::Waker::noop());
                 let task::Poll::Ready(answer) = pin::Pin::new(answer).poll(&mut nobody) else {
