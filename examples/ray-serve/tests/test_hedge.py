@@ -1,10 +1,11 @@
 """When a second replica is asked, and how often at most."""
 
 import asyncio
+import dataclasses
 from typing import Any
 
 import pytest
-from searches_of_fakes import QUERY, TWO, Cluster, hang, late, run, true
+from searches_of_fakes import QUERY, TWO, Cluster, hang, late, refusing, run, true
 
 from chiplet_serve import errors
 from chiplet_serve.batch import Lost
@@ -107,10 +108,13 @@ def test_a_replica_that_hangs_is_helped_long_before_the_deadline() -> None:
         cluster = Cluster(replicas=TWO)
         await warm(cluster)
         cluster.replicas[0].fault = hang
+        before = dataclasses.replace(cluster.searcher._hedges._collections["c"])
         async with asyncio.timeout(20):
             result = await cluster.searcher.search("c", QUERY, timeout_s=60)
         true(cluster, result)
         assert result.retries == 1
+        after = cluster.searcher._hedges._collections["c"]
+        assert (after.mean_s, after.deviation_s) == (before.mean_s, before.deviation_s), "nobody knows who was late"
 
     run(test())
 
@@ -153,6 +157,9 @@ def test_answers_alone_say_how_long_one_takes() -> None:
             replica.fault = die
         for _ in range(40):
             await late(cluster, errors.DeadlinePassed, timeout_s=0.02)
+        for replica in cluster.replicas:
+            refusing(replica, errors.Overloaded.code, 0.1)
+        await late(cluster, errors.Overloaded)
         assert cluster.searcher._hedges.late_s("c") == float("inf")
 
     run(test())

@@ -157,6 +157,7 @@ def test_the_first_of_two_answers_counts_and_a_failed_one_does_not() -> None:
 
         async def slow(_: list[Group]) -> None:
             await asked_too.wait()
+            await asyncio.sleep(0.05)
 
         async def die(_: list[Group]) -> None:
             asked_too.set()
@@ -165,6 +166,7 @@ def test_the_first_of_two_answers_counts_and_a_failed_one_does_not() -> None:
         cluster.replicas[0].fault, cluster.replicas[1].fault = slow, die
         result = await cluster.searcher.search("c", QUERY, timeout_s=1)
         true(cluster, result)
+        assert result.retries == 1
         await cluster.idle()
 
     run(test())
@@ -177,6 +179,7 @@ def test_if_all_hang_the_deadline_holds(replicas: int) -> None:
         for replica in cluster.replicas:
             replica.fault = hang
         await late(cluster, errors.DeadlinePassed)
+        assert len(cluster.sent) == replicas, "one that hangs alone is not asked again"
 
     run(test())
 
