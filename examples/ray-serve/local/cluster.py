@@ -62,8 +62,10 @@ class LocalCluster:
         self._cluster.remove_node(self.workers.pop(name), allow_graceful=False)
 
     def close(self) -> None:
-        with contextlib.suppress(Exception):
-            ray.shutdown()
+        # It may fail half-way, and then the cluster does not let go of its head. Called again it does what is left.
+        for _ in range(2):
+            with contextlib.suppress(Exception):
+                ray.shutdown()
         self._cluster.shutdown()
 
     def __enter__(self) -> "LocalCluster":

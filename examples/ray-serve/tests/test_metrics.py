@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from searches_of_fakes import DIM, Cluster, hang, refusing, run
 
-from chiplet_serve import errors, metrics
+from chiplet_serve import errors, metrics, search_pb2
 from chiplet_serve.ingress import Ingress
 from chiplet_serve.metrics import Meters
 
@@ -98,7 +98,7 @@ def test_a_vector_that_is_cut_is_counted_by_grpc_too(exported: dict[str, Exporte
     async def test() -> None:
         made = ingress(Cluster())
         context = SimpleNamespace(set_code=lambda _: None, set_details=lambda _: None)
-        await made.Find(SimpleNamespace(vector=b"12345"), context)
+        await made.Find(search_pb2.FindRequest(collection="c", vector=b"12345"), context)
         assert made._outcomes == {"bad_query": 1}
 
     run(test())
