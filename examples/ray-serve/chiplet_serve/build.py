@@ -5,11 +5,12 @@ once, and a shard's are together in the memory of the task that builds it: choos
 """
 
 import os
+import warnings
 from collections import defaultdict
 from collections.abc import Iterable
 from numbers import Integral
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 import chiplet
 import numpy as np
@@ -23,6 +24,8 @@ from .storage import MOST_COPIES, MOST_SHARDS, Manifest, Shard, Storage, checked
 #: Rows of a .npy file that a reading task takes.
 _NPY_ROWS = 65_536
 _MOST_ID = 2**63 - 1
+#: Beginnings of addresses that cannot be listed.
+_WEB = ("http://", "https://")
 
 
 def build(
@@ -43,8 +46,8 @@ def build(
     """Builds the next version of a collection, or of all that a column names. It does not serve yet: see `publish`.
 
     `source` is a .npy file of float32 rows, whose ids are their numbers, or Parquet files or folders with a column of
-    vectors and one of ids, int64 from 0 on. Names of Parquet files end in .parquet; those in a folder that begin with
-    "." or "_" are not read. `table` is "hnsw", "flat", or a Faiss factory of lists such as "IVF256,SQ8", which needs the
+    vectors and one of ids, int64 from 0 on. Names of Parquet files end in .parquet; what stands in a folder and begins with
+    "." or "_" is not read. `table` is "hnsw", "flat", or a Faiss factory of lists such as "IVF256,SQ8", which needs the
     package `faiss-cpu`; `options` go to `chiplet.Hnsw.build` and its like.
 
     Raises `StorageError` where rows cannot make a table, and OSError where the storage cannot be written. Then there is
@@ -97,12 +100,15 @@ def _check_counts(**counts: tuple[Any, int | None]) -> None:
 
 
 def _check_room(cpus: int) -> None:
-    """A task that fits no node would wait for ever, and say nothing."""
+    """Ray waits for a node that is large enough, and says nothing. It may be one that an autoscaler will add."""
     if not ray.is_initialized():
         ray.init()
-    most = max(node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"])
+    most = max((node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"]), default=0)
     if cpus > most:
-        raise StorageError(f"cpus_a_shard is {cpus}, and the largest node has {most:g} cpus: ask for fewer")
+        warnings.warn(
+            f"cpus_a_shard is {cpus}, and the largest node has {most:g} cpus: the build waits until there is a larger one",
+            stacklevel=3,
+        )
 
 
 def _fields(collection: str, built: list[dict[str, Any]], shards: int) -> dict[str, Any]:
@@ -170,25 +176,25 @@ def _absolute(path: str) -> str:
     return path if "://" in path else os.path.abspath(path)
 
 
+class _File(NamedTuple):
+    path: str
+    #: Names of its folders and itself, inside of the folder that was given; empty for a file that was given.
+    inside: tuple[str, ...]
+    size: int
+
+
 def _look_through(path: str) -> None:
     """Ray Data passes over files without rows or without the ending in silence, and their rows would be missing."""
-    try:
-        files, top = FileSystem.from_uri(path)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        # An address that Ray reads by other means, for instance https://. It cannot be listed here.
-        return
-    try:
-        given = files.get_file_info(top)
-        found = files.get_file_info(FileSelector(top, recursive=True)) if given.type == FileType.Directory else [given]
-    except OSError as why:
-        raise StorageError(f"{path} cannot be read: {why}") from None
-    if given.type == FileType.NotFound:
-        raise StorageError(f"{path} is no file or folder")
-    read = [file for file in found if file.is_file and (file is given or not _hidden(file.path, top))]
-    if not read:
+    read = [file for file in _files(path) if not _hidden(file.inside[:1])]
+    if not read and not path.startswith(_WEB):
         raise StorageError(f"{path} holds no .parquet file")
     for file in read:
-        if file.extension.lower() != "parquet":
+        if _hidden(file.inside):
+            raise StorageError(
+                f"{file.path} would be read, though its name is that of something unfinished: move it away"
+            )
+        # Ray Data takes a "?" for the end of a name.
+        if not file.path.lower().endswith(".parquet") or "?" in file.path:
             raise StorageError(
                 f"{file.path} would not be read: move it away, or have its name end in .parquet if it is such a file"
             )
@@ -198,8 +204,30 @@ def _look_through(path: str) -> None:
             )
 
 
-def _hidden(file: str, top: str) -> bool:
-    return any(part.startswith((".", "_")) for part in PurePosixPath(file).relative_to(top).parts)
+def _files(path: str) -> list[_File]:
+    """The file, or all that are in the folder."""
+    if path.startswith(_WEB):
+        # Ray Data reads these by other means. It passes over all else that it cannot resolve.
+        return []
+    try:
+        files, top = FileSystem.from_uri(path)
+        given = files.get_file_info(top)
+        if given.type == FileType.NotFound:
+            raise StorageError(f"{path} is no file or folder")
+        if given.is_file:
+            return [_File(given.path, (), given.size)]
+        found = files.get_file_info(FileSelector(top, recursive=True))
+        return [
+            _File(file.path, PurePosixPath(file.path).relative_to(top).parts, file.size)
+            for file in found
+            if file.is_file
+        ]
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, UnicodeError) as why:
+        raise StorageError(f"{path!a} cannot be read: {why!a}") from None
+
+
+def _hidden(names: tuple[str, ...]) -> bool:
+    return any(name.startswith((".", "_")) for name in names)
 
 
 def _npy_rows(path: str) -> ray.data.Dataset:

@@ -44,7 +44,7 @@ class SearchSettings(BaseModel):
     #: Searches that travel together at most; 1 sends each by itself.
     batch: int = Field(64, ge=1, le=4096)
     gather_s: float = Field(0.002, ge=0, le=1)
-    #: Part of a collection's searches for which a second replica is asked before half of the time has passed.
+    #: Part of a collection's work at the nodes that hedges may add: see `hedge.py`. 0 is for none.
     hedge: float = Field(0.05, ge=0, le=1)
 
 
@@ -226,11 +226,10 @@ class _Shard:
 
     async def _until_deadline(self) -> Answer:
         while True:
-            left = self._ask.deadline - time.monotonic()
-            if left <= 0:
+            if time.monotonic() >= self._ask.deadline:
                 raise self._late()
             try:
-                said = await self._one_try(left)
+                said = await self._one_try()
             except NoHolder:
                 self._unheld = not self._avoid
                 if self._avoid:
@@ -253,32 +252,33 @@ class _Shard:
                 continue
             if isinstance(said, Answer):
                 return said
-            self._last, self._unheld = said.refused, False
+            self._refused(said)
             if said.refused.why == errors.DeadlinePassed.code:
                 raise self._late()
             if said.refused.why not in (errors.Overloaded.code, NOT_HERE):
                 raise said.refused.error()
             if said.refused.why == NOT_HERE:
                 self._follow(unheld=True)
-            self._avoid |= {said.replica}
             self._count_retry()
 
-    async def _one_try(self, left: float) -> Answer | Refusal:
-        """What a replica says; where it is late, what the first of several says."""
+    async def _one_try(self) -> Answer | Refusal:
+        """What a replica says; where it is late, the first answer of several."""
         hedges, began, asked = self._searcher._hedges, time.monotonic(), 0
-        route = Route(self._holders, self._avoid)
         tries: set[asyncio.Future[Answer | Refusal]] = set()
         try:
-            for another, until in hedges.turns(self._collection, began, began + left, len(self._holders)):
-                if another:
-                    tries.add(self._searcher._batcher.ask(route, self._ask))
+            for ask, until in hedges.turns(self._collection, self._ask.deadline, self._has_others):
+                if ask:
+                    tries.add(self._searcher._batcher.ask(Route(self._holders, self._avoid), self._ask))
                     asked += 1
                     if asked > 1:
                         self._count_retry()
-                said = await _first(tries, until)
+                said = await self._first(tries, until)
+                if isinstance(said, Answer):
+                    if asked == 1:
+                        hedges.answered(self._collection, time.monotonic() - began, said.hops.node)
+                    else:
+                        hedges.hedged(self._collection, said.hops.node)
                 if said is not None:
-                    if asked == 1 and isinstance(said, Answer):
-                        hedges.answered(self._collection, time.monotonic() - began)
                     return said
             raise self._late()
         finally:
@@ -286,6 +286,32 @@ class _Shard:
                 if not each.cancel():
                     # It is back, too late to matter; asyncio complains of an error that nobody looks at.
                     each.exception()
+
+    async def _first(self, tries: "set[asyncio.Future[Answer | Refusal]]", until: float) -> Answer | Refusal | None:
+        """The first answer, or what the last one says that has none. None if nobody has answered by then."""
+        while True:
+            left = max(until - time.monotonic(), 0)
+            done, _ = await asyncio.wait(tries, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            for each in done:
+                tries.discard(each)
+                if not tries:
+                    return each.result()
+                if each.exception() is None:
+                    said = each.result()
+                    if isinstance(said, Answer):
+                        return said
+                    # The others may still answer. The next one is not to ask there.
+                    self._refused(said)
+            if not done:
+                return None
+
+    def _has_others(self) -> bool:
+        """Whether there is more than one replica that may answer. There is one a node."""
+        return len(self._holders) - len(self._avoid) > 1
+
+    def _refused(self, said: Refusal) -> None:
+        self._last, self._unheld = said.refused, False
+        self._avoid |= {said.replica}
 
     def _count_retry(self) -> None:
         self.retries += 1
@@ -314,16 +340,3 @@ class _Shard:
 
     def _missing(self) -> errors.ShardsMissing:
         return errors.ShardsMissing(f"no node holds shard {self._number} of {self._collection!r}", 1.0)
-
-
-async def _first(tries: "set[asyncio.Future[Answer | Refusal]]", until: float) -> Answer | Refusal | None:
-    """What the first one says, or the error of the last that fails. None if nobody has said anything by then."""
-    while True:
-        left = max(until - time.monotonic(), 0)
-        done, _ = await asyncio.wait(tries, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-        for each in done:
-            tries.discard(each)
-            if each.exception() is None or not tries:
-                return each.result()
-        if not done:
-            return None

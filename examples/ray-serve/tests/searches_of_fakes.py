@@ -16,6 +16,8 @@ from chiplet_serve.shard_map import Entry
 from chiplet_serve.wire import NOT_HERE, Found, Group, Refused, Reply
 
 DIM = 8
+#: What a node says that a batch took.
+WORK_S = 0.001
 Rows = np.ndarray[Any, np.dtype[np.float32]]
 #: What a replica does with a batch instead of answering it; None answers.
 Fault = Callable[[list[Group]], Awaitable[Reply | None]]
@@ -111,7 +113,7 @@ class Cluster:
                 ids[at, : len(found[0])], distances[at, : len(found[0])] = found
             said.append(Found(ids.tobytes(), distances.tobytes()))
         assert len(given) == 0, "vectors without a group"
-        return Reply(replica.name, said, 0.0, 0.0)
+        return Reply(replica.name, said, WORK_S, WORK_S)
 
     async def idle(self) -> None:
         """Nothing is left of searches that have ended."""

@@ -1,6 +1,8 @@
 """Odd input of builds: a message that says which row, column or file, or a true table; never rows that go missing."""
 
 import datetime
+import os
+import warnings
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -13,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 import ray
 
-from chiplet_serve.build import _build_shard, _draw_shards, _look_through, _names, _slice, _vectors, build
+from chiplet_serve.build import _build_shard, _check_room, _draw_shards, _look_through, _names, _slice, _vectors, build
 from chiplet_serve.errors import StorageError
 from chiplet_serve.storage import Storage
 
@@ -132,7 +134,7 @@ def test_several_arrays_are_no_rows(tmp_path: Path) -> None:
 
 
 def parquet(path: Path, first: int = 0, count: int = 10, **more: Any) -> np.ndarray[Any, Any]:
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     rows = np.random.default_rng(first).standard_normal((count, 4), dtype=np.float32)
     pq.write_table(pa.table({"id": np.arange(first, first + count), "vector": rows.tolist(), **more}), path)
     return rows
@@ -164,7 +166,57 @@ def test_a_folder_without_parquet_files(tmp_path: Path) -> None:
         build(tmp_path / "root", tmp_path / "in", collection="c", id_column="id")
 
 
-def test_an_address_that_cannot_be_listed_is_left_to_the_reader() -> None:
+@pytest.mark.parametrize("name", ["a?b.parquet", "x?/a.parquet", "deep/er/b.csv"])
+def test_what_ray_passes_over_deep_in_a_folder_is_named(tmp_path: Path, name: str) -> None:
+    parquet(tmp_path / "in" / "a.parquet")
+    parquet(tmp_path / "in" / name)
+    with pytest.raises(StorageError, match="would not be read"):
+        _look_through(str(tmp_path / "in"))
+
+
+@pytest.mark.parametrize("name", ["d/_temporary/0.parquet", "d/._x.parquet", "d/.x/y/0.parquet"])
+def test_what_is_unfinished_and_would_be_read_is_named(tmp_path: Path, name: str) -> None:
+    """Ray Data looks at the first name in the folder alone."""
+    parquet(tmp_path / "in" / "a.parquet")
+    parquet(tmp_path / "in" / name)
+    with pytest.raises(StorageError, match="would be read, though its name is that of something unfinished"):
+        _look_through(str(tmp_path / "in"))
+
+
+@pytest.mark.parametrize("name", ["_x/0.parquet", ".x.parquet", "_d/e/0.csv", "_SUCCESS"])
+def test_what_is_hidden_in_a_folder_is_passed_over(tmp_path: Path, name: str) -> None:
+    parquet(tmp_path / "in" / "A.PARQUET")
+    parquet(tmp_path / "in" / name)
+    _look_through(str(tmp_path / "in"))
+
+
+def test_a_hidden_file_that_is_named_is_read(tmp_path: Path) -> None:
+    parquet(tmp_path / "_a.parquet")
+    _look_through(str(tmp_path / "_a.parquet"))
+
+
+@pytest.mark.parametrize("address", ["bogus://h/x.parquet", "FILE:///x.parquet", "file://localhost/x.parquet"])
+def test_an_address_that_nothing_resolves(address: str) -> None:
+    """Beside others Ray Data passes over it."""
+    with pytest.raises(StorageError, match="cannot be read"):
+        _look_through(address)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read all")
+def test_a_folder_that_may_not_be_read(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir(0o000)
+    with pytest.raises(StorageError, match="cannot be read"):
+        _look_through(str(tmp_path / "in"))
+
+
+def test_a_name_that_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (Path(os.fsdecode(os.fsencode(tmp_path / "in") + b"/\xff.parquet"))).write_bytes(b"PAR1")
+    with pytest.raises(StorageError, match="cannot be read"):
+        _look_through(str(tmp_path / "in"))
+
+
+def test_a_page_of_the_web_is_left_to_the_reader() -> None:
     _look_through("https://localhost/rows.parquet")
 
 
@@ -203,12 +255,13 @@ def test_paths_are_relative_to_who_builds(tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.cluster
 @pytest.mark.usefixtures("ray_data")
-def test_more_cpus_than_a_node_has_are_refused(tmp_path: Path) -> None:
-    """Ray would wait for such a node."""
-    np.save(tmp_path / "rows.npy", np.zeros((4, 2), np.float32))
-    with pytest.raises(StorageError, match=r"cpus_a_shard is 1000, and the largest node has \d+ cpus: ask for fewer"):
-        build(tmp_path / "root", tmp_path / "rows.npy", collection="c", table="flat", cpus_a_shard=1000)
-    assert not (tmp_path / "root").exists()
+def test_that_no_node_is_large_enough_is_said() -> None:
+    """An autoscaler may add one; without it Ray waits for ever."""
+    with pytest.warns(UserWarning, match=r"cpus_a_shard is 1000, and the largest node has \d+ cpus: the build waits"):
+        _check_room(1000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _check_room(1)
 
 
 @pytest.mark.cluster
