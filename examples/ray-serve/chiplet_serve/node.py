@@ -23,9 +23,13 @@ from .wire import NOT_HERE, Found, Group, Refused, Reply
 
 log = logging.getLogger("ray.serve")
 
-#: How many times as long as it took in vain a shard is left alone: to read a large one again each second, for a fault at
-#: its end, would keep the shared storage busy.
-_REST = 10
+#: A shard that could not be opened is left alone for this many times as long as the try took. A large file with a fault
+#: at its end would else be read again each second.
+_REST_TIMES = 10
+#: In seconds, and no longer than this: the try may have taken long because the storage hung.
+_MOST_REST_S = 300
+#: A rest that is shorter is none: that long it takes until the next order, about.
+_LEAST_REST_S = 1
 
 
 class Wanted(NamedTuple):
@@ -161,8 +165,8 @@ class Node:
                     if name in self._wanted:
                         self.broken[name] = str(why) or type(why).__name__
                         now = time.monotonic()
-                        # Orders come each second or so.
-                        self._again[name] = now + max(_REST * (now - began) - 1, 0)
+                        rest_s = min(_REST_TIMES * (now - began), _MOST_REST_S)
+                        self._again[name] = now + (rest_s if rest_s > _LEAST_REST_S else 0)
         finally:
             self._opening = None
 

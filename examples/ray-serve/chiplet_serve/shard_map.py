@@ -72,6 +72,8 @@ class _Node:
     seen: float
     #: What it was told to hold last.
     ordered: frozenset[str] = frozenset()
+    #: What it could not open and the next order is to leave out: it tries at once what is ordered anew.
+    anew: frozenset[str] = frozenset()
     #: When it may let go of shards that live elsewhere now.
     let_go: dict[str, float] = dataclasses.field(default_factory=dict)
 
@@ -139,7 +141,7 @@ class ShardMap:
         before = self._nodes.get(node)
         state = self._nodes[node] = _Node(cores, frozenset(held), frozenset(told), {}, dict(loads), now)
         if before:
-            state.ordered, state.let_go = before.ordered, before.let_go
+            state.ordered, state.anew, state.let_go = before.ordered, before.anew, before.let_go
         # What broke before the node was told to try again is no news.
         state.broken = {name: why for name, why in broken.items() if name in state.ordered}
         lost = [
@@ -236,6 +238,7 @@ class ShardMap:
         keys = {manifest.key(number) for number in range(len(manifest.shards))}
         for node in self._nodes.values():
             node.ordered -= keys
+            node.anew |= keys & node.broken.keys()
             node.broken = {name: why for name, why in node.broken.items() if name not in keys}
         # Otherwise its homes are those of the version before, until they are balanced the next time.
         self._due |= not self._has_homes(manifest)
@@ -452,7 +455,9 @@ class ShardMap:
                 if not self._all_homes_hold(shard, max(until, self._woke)):
                     state.let_go[key] = until
                     wanted[key] = shard
-        state.ordered = frozenset(wanted)
+        for key in state.anew:
+            wanted.pop(key, None)
+        state.ordered, state.anew = frozenset(wanted), frozenset()
         # From here on nobody counts on what the node is told to let go of.
         state.held &= state.ordered
         state.told &= state.ordered

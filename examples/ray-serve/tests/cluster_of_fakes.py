@@ -29,6 +29,8 @@ class FakeNode:
         self.told: set[str] = set()
         #: Shards that cannot be opened here.
         self.damaged: set[str] = set()
+        #: Whether it leaves alone what it could not open, as if a try took an hour, until that is ordered anew.
+        self.rests = False
         self.broken: dict[str, str] = {}
         self.loading: dict[str, float] = {}
         self.ordered: set[str] | None = None
@@ -36,9 +38,10 @@ class FakeNode:
     def follow(self, order: set[str], now: float, load_s: float) -> None:
         self.ordered = order
         self.held &= order
-        # All that is missing is tried again.
-        self.broken = {}
-        self.loading = {name: self.loading.get(name, now + load_s) for name in order - self.held}
+        # All that is missing is tried again, unless it rests.
+        self.broken = {name: why for name, why in self.broken.items() if self.rests and name in order}
+        missing = order - self.held - self.broken.keys()
+        self.loading = {name: self.loading.get(name, now + load_s) for name in missing}
 
     def load(self, now: float) -> None:
         for name in [name for name, ready in self.loading.items() if ready <= now]:

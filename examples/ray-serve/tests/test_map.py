@@ -184,6 +184,23 @@ def test_a_shard_that_one_node_cannot_open_refuses_the_version(tmp_path: Path) -
     assert before.keys() <= cluster.held().keys()
 
 
+def test_what_serves_and_is_mended_is_tried_at_once_if_it_is_published_anew(tmp_path: Path) -> None:
+    cluster = served(tmp_path, 3, [10, 10], copies=3)
+    node = cluster.nodes["n1"]
+    node.rests, node.damaged, node.broken = True, {"songs@1/0"}, {"songs@1/0": "damaged"}
+    node.held.discard("songs@1/0")
+    cluster.round(30)
+    assert node.broken and "songs@1/0" not in node.held
+    with pytest.raises(PublishError, match="n1 cannot load songs@1/0: damaged"):
+        cluster.publish("songs", 1)
+    node.damaged = set()
+    cluster.round(30)
+    assert node.broken, "it rests"
+    cluster.publish("songs", 1)
+    assert "songs@1/0" in node.held and not node.broken
+    assert cluster.holders("songs@1/1") == set(cluster.nodes), "what was whole stayed"
+
+
 def test_a_version_that_is_not_loaded_in_time_is_withdrawn(tmp_path: Path) -> None:
     cluster = served(tmp_path, 2, [10, 10], copies=2)
     build(cluster.storage, "songs", [10, 10], copies=2)

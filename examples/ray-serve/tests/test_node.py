@@ -229,18 +229,19 @@ def test_what_takes_long_to_fail_is_not_tried_with_each_order(made: Made, monkey
         raise OSError("damaged at its end")
 
     async def test() -> None:
-        monkeypatch.setattr(node_module, "_REST", 1000)
+        monkeypatch.setattr(node_module, "_REST_TIMES", 1000)
         monkeypatch.setattr(made.node, "_open", slowly)
         await made.hold(("songs", 1, 0))
         for _ in range(3):
             await made.hold(("songs", 1, 0))
             assert made.node.broken == {"songs@1/0": "damaged at its end"}
         assert len(opened) == 1
+        assert made.node._again["songs@1/0"] <= time.monotonic() + 300, "the storage may have hung"
         # Another one is opened meanwhile, and one that is ordered anew is tried at once.
         await made.hold(("songs", 1, 0), ("songs", 1, 1))
         assert [each.shard for each in opened] == [0, 1]
         await made.hold()
-        monkeypatch.setattr(node_module, "_REST", 0)
+        monkeypatch.setattr(node_module, "_REST_TIMES", 0)
         await made.hold(("songs", 1, 0))
         assert [each.shard for each in opened] == [0, 1, 0]
         monkeypatch.undo()
