@@ -46,8 +46,8 @@ def build(
     """Builds the next version of a collection, or of all that a column names. It does not serve yet: see `publish`.
 
     `source` is a .npy file of float32 rows, whose ids are their numbers, or Parquet files or folders with a column of
-    vectors and one of ids, int64 from 0 on. Names of Parquet files end in .parquet; what stands in a folder and begins with
-    "." or "_" is not read. `table` is "hnsw", "flat", or a Faiss factory of lists such as "IVF256,SQ8", which needs the
+    vectors and one of ids, int64 from 0 on. Names of Parquet files end in .parquet; what stands in a folder and begins
+    with "." or "_" is not read. `table` is "hnsw", "flat", or a Faiss factory of lists such as "IVF256,SQ8", which needs the
     package `faiss-cpu`; `options` go to `chiplet.Hnsw.build` and its like.
 
     Raises `StorageError` where rows cannot make a table, and OSError where the storage cannot be written. Then there is
@@ -106,7 +106,7 @@ def _check_room(cpus: int) -> None:
     most = max((node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"]), default=0)
     if cpus > most:
         warnings.warn(
-            f"cpus_a_shard is {cpus}, and the largest node has {most:g} cpus: the build waits until there is a larger one",
+            f"cpus_a_shard is {cpus}, and the largest node has {most:g} cpus: the build waits for a larger one",
             stacklevel=3,
         )
 

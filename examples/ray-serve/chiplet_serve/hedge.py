@@ -56,8 +56,8 @@ class Hedges:
         """What to do next while nobody answers: whether to ask a replica, and until when to wait then.
 
         The first turn asks. Then follow hedges, each after twice as long: Serve's router does not say which replica it
-        took, so a hedge may go to the one that hangs. After half of the time one more is asked, whatever the budget says.
-        Without `others` there is none that a hedge could go to.
+        took, so a hedge may go to the one that hangs. After half of the time one more is asked, whatever the budget
+        says. Without `others` there is none that a hedge could go to.
         """
         ask = True
         if others():
@@ -98,7 +98,7 @@ class Hedges:
         self._left_s = min(self._left_s + self._part * work_s, _SAVED_BY_ALL * self._work_s)
 
     def hedged(self, collection: str, work_s: float) -> None:
-        """A search that was hedged has its answer, for which a node worked for `work_s`. More than usual is paid now."""
+        """A search that was hedged has its answer. Its node worked for `work_s`; more than usual is paid now."""
         known = self._estimates.get(collection)
         if known and work_s > known.work_s:
             self._pay(known, work_s - known.work_s)
