@@ -21,7 +21,8 @@ _DEVIATIONS = 8
 _LEAST_S = 0.05
 #: An answer counts as this many times late at most. Otherwise one of a minute would stop hedging for many searches.
 _MOST_LATE = 4
-#: Searches whose work a collection, and all of them together, may save up. A collection starts with one.
+#: Searches whose work a collection, and all of them together, may save up. They start with that: a replica may hang
+#: before a collection has had many searches.
 _SAVED, _SAVED_BY_ALL = 10, 100
 #: Collections that are remembered beyond as many as serve, before those that serve no more are looked for.
 _MORE = 1024
@@ -87,12 +88,14 @@ class Hedges:
         if known is None:
             if len(self._estimates) >= len(self._serving()) + _MORE:
                 self._forget()
-            known = self._estimates[collection] = _Estimate(seconds, seconds / 2, work_s, work_s)
+            known = self._estimates[collection] = _Estimate(seconds, seconds / 2, work_s, _SAVED * work_s)
         else:
             seconds = min(seconds, _MOST_LATE * known.late_s())
             known.deviation_s += _BETA * (abs(seconds - known.mean_s) - known.deviation_s)
             known.mean_s += _ALPHA * (seconds - known.mean_s)
             known.work_s += _ALPHA * (work_s - known.work_s)
+        if not self._work_s:
+            self._work_s, self._left_s = work_s, _SAVED_BY_ALL * work_s
         self._work_s += _ALPHA * (work_s - self._work_s)
         known.left_s = min(known.left_s + self._part * work_s, _SAVED * known.work_s)
         self._left_s = min(self._left_s + self._part * work_s, _SAVED_BY_ALL * self._work_s)
