@@ -47,8 +47,8 @@ def build(
 
     `source` is a .npy file of float32 rows, whose ids are their numbers, or Parquet files or folders with a column of
     vectors and one of ids, int64 from 0 on. Names of Parquet files end in .parquet; what stands in a folder and begins
-    with "." or "_" is not read. `table` is "hnsw", "flat", or a Faiss factory of lists such as "IVF256,SQ8", which needs the
-    package `faiss-cpu`; `options` go to `chiplet.Hnsw.build` and its like.
+    with "." or "_" is not read. `table` is "hnsw", "flat", or a Faiss factory of lists such as "IVF256,SQ8", which needs
+    the package `faiss-cpu`; `options` go to `chiplet.Hnsw.build` and its like.
 
     Raises `StorageError` where rows cannot make a table, and OSError where the storage cannot be written. Then there is
     no new version of any collection.

@@ -62,11 +62,17 @@ class LocalCluster:
         self._cluster.remove_node(self.workers.pop(name), allow_graceful=False)
 
     def close(self) -> None:
-        # It may fail half-way, and then the cluster does not let go of its head. Called again it does what is left.
-        for _ in range(2):
+        # A thread of Serve's that still follows the application may connect this process anew right after the shutdown.
+        # The cluster then disconnects it, and refuses to remove the head.
+        for last in (False, False, True):
             with contextlib.suppress(Exception):
                 ray.shutdown()
-        self._cluster.shutdown()
+            try:
+                self._cluster.shutdown()
+                return
+            except ValueError:
+                if last:
+                    raise
 
     def __enter__(self) -> "LocalCluster":
         return self

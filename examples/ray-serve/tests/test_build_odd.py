@@ -166,20 +166,22 @@ def test_a_folder_without_parquet_files(tmp_path: Path) -> None:
         build(tmp_path / "root", tmp_path / "in", collection="c", id_column="id")
 
 
-@pytest.mark.parametrize("name", ["a?b.parquet", "x?/a.parquet", "deep/er/b.csv"])
-def test_what_ray_passes_over_deep_in_a_folder_is_named(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("a?b.parquet", "would not be read"),
+        ("x?/a.parquet", "would not be read"),
+        ("deep/er/b.csv", "would not be read"),
+        # Ray Data looks at the first name in the folder alone.
+        ("d/_temporary/0.parquet", "would be read, though its name is that of something unfinished"),
+        ("d/._x.parquet", "would be read, though"),
+        ("d/.x/y/0.parquet", "would be read, though"),
+    ],
+)
+def test_a_file_in_a_folder_that_ray_would_wrongly_read_or_miss_is_named(tmp_path: Path, name: str, says: str) -> None:
     parquet(tmp_path / "in" / "a.parquet")
     parquet(tmp_path / "in" / name)
-    with pytest.raises(StorageError, match="would not be read"):
-        _look_through(str(tmp_path / "in"))
-
-
-@pytest.mark.parametrize("name", ["d/_temporary/0.parquet", "d/._x.parquet", "d/.x/y/0.parquet"])
-def test_what_is_unfinished_and_would_be_read_is_named(tmp_path: Path, name: str) -> None:
-    """Ray Data looks at the first name in the folder alone."""
-    parquet(tmp_path / "in" / "a.parquet")
-    parquet(tmp_path / "in" / name)
-    with pytest.raises(StorageError, match="would be read, though its name is that of something unfinished"):
+    with pytest.raises(StorageError, match=says):
         _look_through(str(tmp_path / "in"))
 
 
