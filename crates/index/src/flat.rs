@@ -206,8 +206,8 @@ impl FlatTable {
     }
 
     /// Writes the table to `path`, replacing a file that is there only when all is written. A save that fails or is interrupted
-    /// leaves the old file, and an interrupted one a temporary file beside it (`.<name>.<letters>.part`). A symbolic link is
-    /// replaced, not followed.
+    /// leaves the old file, and an interrupted one a temporary file beside it (`.<name>.<letters>.part`). A symbolic link
+    /// to a file stays, and that file is replaced.
     ///
     /// # Errors
     /// [`FileError`]: the system refused something, or this machine is big-endian.

@@ -123,8 +123,7 @@ impl HnswTable {
         Ok(Self { graph })
     }
 
-    /// Writes the table to `path`, replacing a file that is there only when all is written. The file can be copied to other
-    /// machines.
+    /// Writes the table to `path`, as [`FlatTable::save`](crate::FlatTable::save) does. The file can be copied to other machines.
     ///
     /// ```
     /// use chiplet_table::Table;

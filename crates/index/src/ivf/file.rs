@@ -13,8 +13,8 @@ use super::{IvfTable, Scans};
 use crate::image::{FileError, Image};
 
 impl IvfTable {
-    /// Writes the table to `path`, in place of what may be there. The file holds all that a search needs, and Faiss is not
-    /// needed to read it. A graph over the centroids (`IVF<n>_HNSW<m>`) is left out: the table in the file looks at all
+    /// Writes the table to `path`, as [`FlatTable::save`](crate::FlatTable::save) does. The file holds all that a search
+    /// needs, and Faiss is not needed to read it. A graph over the centroids (`IVF<n>_HNSW<m>`) is left out: the table in the file looks at all
     /// centroids.
     ///
     /// # Errors

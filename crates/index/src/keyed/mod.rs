@@ -256,9 +256,7 @@ impl KeyedRows {
         })
     }
 
-    /// Writes the table to `path`, replacing a file that is there only when all is written. A save that fails or is interrupted
-    /// leaves the old file, and an interrupted one a temporary file beside it (`.<name>.<letters>.part`). A symbolic link is
-    /// replaced, not followed.
+    /// Writes the table to `path`, as [`FlatTable::save`](crate::FlatTable::save) does.
     ///
     /// # Errors
     /// [`FileError`]: the system refused something, or this machine is big-endian.
