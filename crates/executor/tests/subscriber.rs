@@ -8,7 +8,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::task::{Context, Poll, Wake};
 use std::time::Duration;
 
-use chiplet_executor::{Executor, Shutdown, Topology};
+use chiplet_executor::{Executor, Shutdown, Ticket, Topology};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::SubscriberExt;
@@ -36,10 +36,8 @@ impl Wake for Woken {
     }
 }
 
-// One test: the subscriber is the process's.
-#[test]
-fn a_shutdown_that_is_awaited_ends_though_its_warning_panics() {
-    tracing::subscriber::set_global_default(tracing_subscriber::registry().with(Strict)).unwrap();
+/// An executor whose one worker is in a task until the sender is dropped.
+fn stuck() -> (Executor, Ticket<()>, Sender<()>) {
     let machine = Topology::uniform(1, 1, 32 << 20);
     let executor = Executor::builder().topology(machine).build().unwrap();
     let table = executor.add_closure_table("t", 1);
@@ -51,8 +49,17 @@ fn a_shutdown_that_is_awaited_ends_though_its_warning_panics() {
         let _ = opened.recv();
     });
     begun.recv().unwrap();
+    (executor, task, open)
+}
+
+// One test: the subscriber is the process's.
+#[test]
+fn a_shutdown_ends_though_its_warning_panics_and_dropping_the_executor_waits_for_no_more() {
+    tracing::subscriber::set_global_default(tracing_subscriber::registry().with(Strict)).unwrap();
+    let (executor, task, open) = stuck();
     let before = WARNED.load(Ordering::SeqCst);
-    let mut stopping = pin!(executor.shutdown_async(Shutdown::Abandon(Duration::from_millis(50))));
+    let bound = Shutdown::Abandon(Duration::from_millis(50));
+    let mut stopping = pin!(executor.shutdown_async(bound));
     let (wake, woken) = channel();
     let waker = Arc::new(Woken(wake)).into();
     let mut context = Context::from_waker(&waker);
@@ -65,7 +72,22 @@ fn a_shutdown_that_is_awaited_ends_though_its_warning_panics() {
         }
     };
     assert_eq!(report.still_running, 1);
-    assert_eq!(WARNED.load(Ordering::SeqCst), before + 1);
+    let warned = || WARNED.load(Ordering::SeqCst) - before;
+    assert_eq!(warned(), 1);
+    // A second wait would be warned of, too.
+    drop(executor);
+    assert_eq!(warned(), 1);
+    drop(open);
+    task.wait().unwrap();
+
+    let (executor, task, open) = stuck();
+    for wait in [2, 3] {
+        // Whoever asks for a wait again gets it.
+        assert_eq!(executor.shutdown(bound).still_running, 1);
+        assert_eq!(warned(), wait);
+    }
+    drop(executor);
+    assert_eq!(warned(), 3);
     drop(open);
     task.wait().unwrap();
 }

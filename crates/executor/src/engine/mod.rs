@@ -51,6 +51,8 @@ pub(crate) struct Engine {
     pub(crate) table_limit: usize,
     /// A shutdown has ended what was queued: nothing that has not begun is begun any more.
     abandons: AtomicBool,
+    /// One has waited for as long as it was to, and ended.
+    pub(crate) was_shut_down: AtomicBool,
 }
 
 /// The fixed parts of [`Engine`].
@@ -92,6 +94,7 @@ impl Engine {
             queue_limit: parts.queue_limit,
             table_limit: parts.table_limit,
             abandons: AtomicBool::new(false),
+            was_shut_down: AtomicBool::new(false),
         }
     }
 

@@ -10,6 +10,7 @@ use chiplet_table::host::contain;
 
 use super::Executor;
 use crate::engine::{Engine, current};
+use crate::sync::atomic::Ordering;
 use crate::sync::{Mutex, Step, left_out, now, thread};
 
 /// How long dropping an executor waits for running tasks.
@@ -51,7 +52,8 @@ impl Executor {
     /// In a fork of the process that built the executor there is nothing to end, and nothing is done.
     ///
     /// Called from inside a task, it does not wait for the worker it is called from, and an abandoning shutdown
-    /// then waits for nobody. Dropping the executor abandons what is queued and waits up to five seconds.
+    /// then waits for nobody. Dropping the executor abandons what is queued and waits up to five seconds, unless a shutdown has
+    /// waited before.
     pub fn shutdown(&self, how: Shutdown) -> ShutdownReport {
         match self.close() {
             Some(begun) => end(&self.engine, how, begun),
@@ -167,6 +169,10 @@ fn end(engine: &Engine, how: Shutdown, begun: Instant) -> ShutdownReport {
             );
         });
     }
+    // From inside a task it has not waited for that.
+    if !inside {
+        engine.was_shut_down.store(true, Ordering::Release);
+    }
     ShutdownReport {
         abandoned,
         still_running: left,
@@ -175,7 +181,10 @@ fn end(engine: &Engine, how: Shutdown, begun: Instant) -> ShutdownReport {
 
 impl Drop for Executor {
     fn drop(&mut self) {
-        self.shutdown(Shutdown::Abandon(DROP_PATIENCE));
+        // Whoever has shut it down has said how long to wait, and nothing is queued any more.
+        if !self.engine.was_shut_down.load(Ordering::Acquire) {
+            self.shutdown(Shutdown::Abandon(DROP_PATIENCE));
+        }
     }
 }
 
