@@ -31,8 +31,11 @@ fn a_result_is_seen_or_its_waker_is_called() {
             completion.end(Ok(7));
         })
     };
+    let shown = completion.is_ended();
     let first = completion.poll(Context::from_waker(&waker).waker(), false);
+    assert!(first.is_ready() || !shown, "what has ended has an answer");
     worker.join().unwrap();
+    assert!(completion.is_ended());
     match first {
         Poll::Ready(result) => assert_eq!(result, Ok(7)),
         Poll::Pending => {
@@ -149,7 +152,7 @@ fn a_late_poll_and_an_answer_agree_on_one_end() {
 }
 
 checks! {
-    answer: a_result_is_seen_or_its_waker_is_called without AnswerWakes;
+    answer: a_result_is_seen_or_its_waker_is_called without AnswerWakes EndShows;
     run_or_cancelled: a_task_is_either_run_or_cancelled without;
     one_end: expiry_and_cancellation_agree_on_one_end without;
     deadline: a_deadline_and_an_answer_agree_on_one_end without SettledStays ExpiryWakes AnswerWakes;

@@ -22,6 +22,7 @@ use chiplet_table::host::contain;
 
 use crate::counts::End;
 use crate::error::Error;
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, Step, left_out};
 
 enum State<T> {
@@ -43,7 +44,12 @@ struct Inner<T> {
     cancelled: bool,
 }
 
-pub(crate) struct Completion<T>(Mutex<Inner<T>>);
+pub(crate) struct Completion<T> {
+    inner: Mutex<Inner<T>>,
+    /// Whether the state is [`State::Ended`] or [`State::Over`]. Whoever waits awake looks at it again and again, and must not
+    /// keep the lock from who ends the task.
+    ended: AtomicBool,
+}
 
 /// How an outcome is counted.
 pub(crate) fn end_of<T>(result: &Result<T, Error>) -> End {
@@ -66,17 +72,28 @@ impl<T> Completion<T> {
     }
 
     fn of(state: State<T>) -> Self {
-        Self(Mutex::new(Inner {
-            state,
-            waker: None,
-            unwanted: false,
-            cancelled: false,
-        }))
+        Self {
+            inner: Mutex::new(Inner {
+                state,
+                waker: None,
+                unwanted: false,
+                cancelled: false,
+            }),
+            ended: AtomicBool::new(false),
+        }
+    }
+
+    /// The task ends, as `state` says. Called with the lock.
+    fn enter(&self, inner: &mut Inner<T>, state: State<T>) {
+        inner.state = state;
+        if !left_out(Step::EndShows) {
+            self.ended.store(true, Ordering::Release);
+        }
     }
 
     /// Claims the task for running, or says how it ended in the queue.
     pub(crate) fn begin(&self) -> Result<(), End> {
-        let mut inner = self.0.lock();
+        let mut inner = self.inner.lock();
         match &inner.state {
             State::Queued => {
                 inner.state = State::Running;
@@ -97,16 +114,16 @@ impl<T> Completion<T> {
     /// Ends a task that has not started. Says how the task ended, if it has: by this call or before.
     pub(crate) fn end_queued(&self, error: Error) -> Option<End> {
         let (end, waker) = {
-            let mut inner = self.0.lock();
+            let mut inner = self.inner.lock();
             match &inner.state {
                 State::Queued => {
                     let result = Err(error);
                     let end = end_of(&result);
-                    inner.state = if inner.unwanted {
-                        State::Over(end)
-                    } else {
-                        State::Ended(result)
+                    let state = match inner.unwanted {
+                        true => State::Over(end),
+                        false => State::Ended(result),
                     };
+                    self.enter(&mut inner, state);
                     (end, inner.waker.take())
                 }
                 State::Running | State::Settled => return None,
@@ -121,11 +138,11 @@ impl<T> Completion<T> {
     /// The deadline has passed: tells the ticket so, if it waits for a task that has not ended. One that runs, runs on.
     pub(crate) fn expire(&self) {
         let waker = {
-            let mut inner = self.0.lock();
+            let mut inner = self.inner.lock();
             if inner.unwanted || !matches!(inner.state, State::Queued | State::Running) {
                 return;
             }
-            inner.state = State::Ended(Err(Error::Expired));
+            self.enter(&mut inner, State::Ended(Err(Error::Expired)));
             inner.waker.take()
         };
         if !left_out(Step::ExpiryWakes) {
@@ -136,7 +153,7 @@ impl<T> Completion<T> {
     /// How a task that has run into `end` is to be counted: so, unless its ticket has been told that it expired. From
     /// now on the ticket is told nothing else than what is counted.
     pub(crate) fn settle(&self, end: End) -> End {
-        let mut inner = self.0.lock();
+        let mut inner = self.inner.lock();
         match &inner.state {
             State::Ended(result) => end_of(result),
             State::Over(end) => *end,
@@ -156,7 +173,7 @@ impl<T> Completion<T> {
     /// Delivers a running task's result, or drops it if the ticket has been told that the task expired.
     pub(crate) fn end(&self, result: Result<T, Error>) {
         let (dropped, waker) = {
-            let mut inner = self.0.lock();
+            let mut inner = self.inner.lock();
             debug_assert!(
                 !matches!(inner.state, State::Queued),
                 "only a running task ends this way"
@@ -165,10 +182,10 @@ impl<T> Completion<T> {
             if told {
                 (Some(result), None)
             } else if inner.unwanted {
-                inner.state = State::Over(end_of(&result));
+                self.enter(&mut inner, State::Over(end_of(&result)));
                 (Some(result), None)
             } else {
-                inner.state = State::Ended(result);
+                self.enter(&mut inner, State::Ended(result));
                 (None, inner.waker.take())
             }
         };
@@ -184,7 +201,7 @@ impl<T> Completion<T> {
     /// Why a running task is not worth going on with, if so: its ticket was told that it expired, or was dropped and
     /// not detached.
     pub(crate) fn stop_reason(&self) -> Option<Error> {
-        let inner = self.0.lock();
+        let inner = self.inner.lock();
         match inner.state {
             State::Ended(_) | State::Over(_) => Some(Error::Expired),
             _ => inner.cancelled.then_some(Error::Cancelled),
@@ -193,18 +210,18 @@ impl<T> Completion<T> {
 
     /// Whether the task has ended as far as its ticket is concerned: in its queue, by its deadline, or with an answer.
     pub(crate) fn is_ended(&self) -> bool {
-        matches!(self.0.lock().state, State::Ended(_) | State::Over(_))
+        self.ended.load(Ordering::Acquire)
     }
 
     /// The ticket goes; a task that has not started is cancelled.
     pub(crate) fn abandon(&self, cancel: bool) {
         let leftovers = {
-            let mut inner = self.0.lock();
+            let mut inner = self.inner.lock();
             inner.unwanted = true;
             inner.cancelled = cancel;
             let result = match &inner.state {
                 State::Queued if cancel => {
-                    inner.state = State::Over(End::Cancelled);
+                    self.enter(&mut inner, State::Over(End::Cancelled));
                     None
                 }
                 State::Ended(result) => {
@@ -225,7 +242,7 @@ impl<T> Completion<T> {
         // Cloning and dropping a waker is the caller's code, so both happen outside the lock.
         let mut mine = None;
         loop {
-            let mut inner = self.0.lock();
+            let mut inner = self.inner.lock();
             match &inner.state {
                 State::Ended(result) => {
                     let over = State::Over(end_of(result));
@@ -236,7 +253,7 @@ impl<T> Completion<T> {
                 }
                 State::Over(_) => panic!("a ticket was polled after it had given its answer"),
                 State::Queued | State::Running if due => {
-                    inner.state = State::Over(End::Expired);
+                    self.enter(&mut inner, State::Over(End::Expired));
                     let known = inner.waker.take();
                     drop(inner);
                     drop(known);
@@ -266,5 +283,28 @@ impl<T> Completion<T> {
 fn wake(waker: Option<Waker>) {
     if let Some(waker) = waker {
         contain(|| waker.wake());
+    }
+}
+
+#[cfg(all(test, not(any(chiplet_loom, chiplet_shuttle))))]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn whoever_waits_awake_keeps_the_lock_from_nobody() {
+        let completion = Arc::new(Completion::<u32>::started());
+        let inner = completion.inner.lock();
+        let (tell, told) = channel();
+        let waits = Arc::clone(&completion);
+        std::thread::spawn(move || tell.send(waits.is_ended()));
+        let seen = told.recv_timeout(Duration::from_secs(60));
+        assert_eq!(seen, Ok(false), "it waits for the lock");
+        drop(inner);
+        completion.end(Ok(7));
+        assert!(completion.is_ended());
     }
 }

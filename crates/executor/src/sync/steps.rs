@@ -48,6 +48,8 @@ pub(crate) enum Step {
     AnswerWakes,
     /// A deadline that passes wakes whoever waits for the answer.
     ExpiryWakes,
+    /// A task that has ended shows it to whoever looks without its lock.
+    EndShows,
     /// A task whose end is being counted expires no more.
     SettledStays,
     /// An alarm that is due before the timer's thread would wake up wakes it.
