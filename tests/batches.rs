@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use chiplet::index::{FlatTable, HnswConfig, HnswTable, Metric};
 use chiplet::{
     Answers, Context, Error, Executor, Filter, Neighbor, Query, SearchError, Shutdown, SubmitError,
-    Table, TableId,
+    Table, TableId, TableOptions,
 };
 use common::hooked::{DIM, Hooked, rows};
 use common::lists::Lists;
@@ -134,8 +134,6 @@ fn bounds_hold_for_all_parts_or_none() {
     assert_eq!(ids(again.wait().unwrap()), [Ok(0), Ok(1)]);
     let most = executor.search_batch(table, numbered(128));
     assert_eq!(most.wait().unwrap().len(), 128, "two parts");
-    let never = executor.submit_batch(table, numbered(129)).unwrap_err();
-    assert_eq!(full_at(never.reason), (None, 2));
     let total = executor.snapshot().total;
     assert_eq!(total.accepted, total.done);
 }
@@ -152,6 +150,91 @@ fn a_batch_is_cut_into_no_more_parts_than_a_small_limit_allows() {
         for count in [4, 5, 8, 64] {
             let batch = executor.submit_batch(table, numbered(count)).unwrap();
             assert_eq!(batch.wait().unwrap().len(), count);
+        }
+    }
+}
+
+#[test]
+fn a_batch_that_no_queue_can_hold_is_fed_to_it() {
+    for (queue, own) in [
+        (1, None),
+        (4, None),
+        (512, None),
+        (512, Some(1)),
+        (4, Some(3)),
+    ] {
+        let executor = builder(1, 2).queue_limit(queue).build().unwrap();
+        let table = executor.add_table("t", Hooked(|_| (), 1));
+        let options = TableOptions::new().queue_limit(own);
+        executor.set_table_options(table, options).unwrap();
+        let counts = [64 * own.unwrap_or(queue) + 1, 64 * queue + 65];
+        for count in counts {
+            let batch = executor.submit_batch(table, numbered(count)).unwrap();
+            let found = ids(batch.wait().unwrap());
+            assert!(found.into_iter().eq((0..count as u64).map(Ok)), "{count}");
+        }
+        let total = executor.snapshot().total;
+        let all = counts.iter().sum::<usize>() as u64;
+        assert_eq!((total.accepted, total.done, total.shed), (all, all, 0));
+    }
+}
+
+#[test]
+fn a_batch_that_is_fed_ends_as_a_whole() {
+    const COUNT: usize = 1_000;
+    let bounded = || builder(1, 1).queue_limit(1).build().unwrap();
+    // Its queue is full: it is refused as one part, however long it is.
+    let executor = bounded();
+    let table = executor.add_table("t", Hooked(|_| (), 1));
+    let gate = Gate::default();
+    let _open = OpenOnDrop(gate.clone());
+    let held = hold(&executor, table, 1, &gate);
+    let queued = executor.search(table, Query::new([7.0]));
+    let refused = executor.submit_batch(table, numbered(COUNT)).unwrap_err();
+    assert_eq!(full_at(refused.reason).1, 1);
+    assert_eq!(refused.input.len(), COUNT);
+    assert_eq!(executor.snapshot().total.shed, 64);
+    gate.open();
+    held.into_iter().for_each(|ticket| ticket.wait().unwrap());
+    queued.wait().unwrap();
+
+    // Two ways to end before its end; what no part has reached ends so, too.
+    for shuts_down in [true, false] {
+        let executor = bounded();
+        let (reached, reaches) = channel();
+        let gate = Gate::default();
+        let _open = OpenOnDrop(gate.clone());
+        let held = gate.clone();
+        let hook = move |n: f32| {
+            if n == 2.0 {
+                reached.send(()).unwrap();
+                held.wait();
+            }
+        };
+        let table = executor.add_table("t", Hooked(hook, 1));
+        let soon = Instant::now() + Duration::from_millis(50);
+        let mut queries = numbered(COUNT);
+        if !shuts_down {
+            let late = |query: &mut Query| *query = query.clone().deadline(soon);
+            queries.iter_mut().for_each(late);
+        }
+        let batch = executor.submit_batch(table, queries).unwrap();
+        reaches.recv_timeout(HANG).unwrap();
+        let (batch, end) = match shuts_down {
+            true => {
+                executor.shutdown(Shutdown::Abandon(Duration::from_millis(1)));
+                gate.open();
+                (batch.wait(), Error::ShutDown)
+            }
+            false => (batch.wait(), Error::Expired),
+        };
+        gate.open();
+        let answers = ids(batch.unwrap());
+        let done = answers.iter().filter(|answer| answer.is_ok()).count();
+        assert!(done < COUNT / 2, "{done}");
+        for (number, answer) in answers.into_iter().enumerate() {
+            let as_told = [Ok(number as u64), Err(end.clone())];
+            assert_eq!(answer, as_told[usize::from(number >= done)], "{number}");
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use chiplet::{Context, Error, Query, SubmitError, TableId, TableOptions};
+use chiplet::{Block, Context, Error, Query, SubmitError, TableId, TableOptions};
 use common::lists::Lists;
 use common::{Gate, HANG, OpenOnDrop, accepted_in_time, builder, executor, full_at, hold, pass};
 
@@ -38,17 +38,37 @@ fn a_refusal_says_how_long_the_task_would_have_waited() {
     assert!(wait >= least / 2, "{wait:?} for {least:?}");
     // A machine that is busy with other things makes tasks longer, but not all of them so much.
     assert!(wait <= least * 200, "{wait:?} for {least:?}");
-    let never = TableOptions::new().queue_limit(Some(0));
-    executor.set_table_options(table, never).unwrap();
-    let reason = executor.spawn(table, take).refusal().unwrap();
-    assert!(matches!(
-        reason,
-        SubmitError::TableOverloaded { limit: 0, .. }
-    ));
-    assert_eq!(reason.expected_wait(), None, "{reason}");
     executor.remove_table(table).unwrap();
     let reason = executor.spawn(table, take).refusal().unwrap();
     assert_eq!(reason.expected_wait(), None, "{reason}");
+}
+
+#[test]
+fn a_table_that_takes_no_tasks_says_so_and_counts_none() {
+    let executor = executor(2, 1);
+    let table = executor.add_table("t", Lists::default());
+    let never = TableOptions::new().queue_limit(Some(0));
+    executor.set_table_options(table, never).unwrap();
+    let query = || Query::new([1.0]).top(1);
+    let refused = [
+        executor.spawn(table, || ()).refusal(),
+        executor.search(table, query()).refusal(),
+        executor.search_batch(table, vec![query(); 100]).refusal(),
+        executor
+            .search_block(table, Block::new(vec![1.0; 100], 1))
+            .refusal(),
+        executor
+            .submit_over(&[table], &query())
+            .err()
+            .map(|of| of.error),
+    ];
+    assert_eq!(refused, [Some(SubmitError::TableClosed); 5]);
+    assert_eq!(SubmitError::TableClosed.expected_wait(), None);
+    assert_eq!(executor.snapshot().total.shed, 0);
+    executor
+        .set_table_options(table, TableOptions::new())
+        .unwrap();
+    assert_eq!(executor.search(table, query()).wait().unwrap().len(), 1);
 }
 
 #[test]

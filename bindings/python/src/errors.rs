@@ -77,7 +77,10 @@ impl Raise for SubmitError {
     fn raise(self, py: Python<'_>) -> PyErr {
         let message = self.to_string();
         let class = match self {
-            Self::Overloaded { .. } | Self::TableOverloaded { .. } | Self::OutOfMemory => {
+            Self::Overloaded { .. }
+            | Self::TableOverloaded { .. }
+            | Self::TableClosed
+            | Self::OutOfMemory => {
                 let wait = self.expected_wait().map(|wait| wait.as_secs_f64());
                 return raise(py, "Overloaded", (message, wait));
             }

@@ -104,6 +104,12 @@ pub enum SubmitError {
         /// How long the task would have waited in the domain's queue, as above.
         wait_us: u32,
     },
+    /// The table's own [`queue_limit`](crate::TableOptions::queue_limit) is 0: it takes no task before that is raised. Not counted
+    /// as shed, and not as load.
+    #[error(
+        "the table takes no tasks, as its queue_limit is 0; raise it with Executor::set_table_options"
+    )]
+    TableClosed,
     /// The system has no memory for a longer queue, or for a block's answers. Shed the request or retry after a pause, when
     /// tasks that wait now have left their places. A task's own memory cannot be refused: without it the process ends.
     #[error(
@@ -167,14 +173,12 @@ pub enum SubmitError {
 
 impl SubmitError {
     /// How long the task would have waited for a worker, had it been accepted: what a client may be told to come back
-    /// after, since about then what fills the queue now has been begun. `None` unless a queue was full, and where a table's
-    /// own limit is 0, which refuses for ever.
+    /// after, since about then what fills the queue now has been begun. `None` unless a queue was full.
     ///
     /// It is what waits before the task, in time, over the domain's workers, from the mean service times of the tables:
     /// zero if nothing of them has been answered yet. Services bound it from below and above before they tell it.
     pub fn expected_wait(&self) -> Option<Duration> {
         match self {
-            Self::TableOverloaded { limit: 0, .. } => None,
             Self::Overloaded { wait_us, .. } | Self::TableOverloaded { wait_us, .. } => {
                 Some(Duration::from_micros(u64::from(*wait_us)))
             }

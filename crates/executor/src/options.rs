@@ -31,7 +31,7 @@ settings! {
         pub(crate) weight: f32 = 1.0,
         /// Tasks of this table that may wait in a domain, instead of the executor's
         /// [`Builder::table_queue_limit`](crate::Builder::table_queue_limit). The domain's own limit holds besides. 0
-        /// refuses every task. Tasks that were accepted before stay so.
+        /// refuses every task ([`SubmitError::TableClosed`](crate::SubmitError::TableClosed)). Tasks that were accepted before stay so.
         ///
         /// Default `None`: the executor's.
         pub(crate) queue_limit: Option<usize> = None,

@@ -11,7 +11,8 @@ class Overloaded(Error):
     """A queue is full: shed the request, or retry after ``expected_wait``."""
 
     expected_wait: float | None
-    """Seconds that the query would have waited, had it been accepted; ``None`` where that is not known."""
+    """Seconds that the query would have waited, had it been accepted; ``None`` where that is not known,
+    and for a table that takes no searches (``queue_limit=0``)."""
 
     def __init__(self, message: str, expected_wait: float | None = None) -> None:
         super().__init__(message)

@@ -115,6 +115,10 @@ impl Engine {
             Ok(()) => return Ok(()),
             Err(unplaced) => unplaced,
         };
+        // It would be refused for ever: no load, and no reason to look for dead tasks.
+        if refusal == Refusal::TableFull && self.places(entry) == 0 {
+            return Err((SubmitError::TableClosed, load));
+        }
         let mut wait_us = 0;
         if refusal != Refusal::Closed {
             let full = refusal.is_for_places().then_some(refusal);

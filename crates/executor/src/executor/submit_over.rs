@@ -17,7 +17,8 @@ impl Executor {
     /// takes the parts ([`Gathered::into_parts`]). Dropping the ticket cancels all parts.
     ///
     /// A table that is named twice is searched twice; over no table there is nothing to find. How many tables one query may
-    /// name is bounded by [`QueryLimits::max_tables`](crate::QueryLimits::max_tables).
+    /// name is bounded by [`QueryLimits::max_tables`](crate::QueryLimits::max_tables). Over more tables than the queues have
+    /// places it is accepted only if workers begin its parts as fast as they come.
     ///
     /// # Errors
     /// The table that has refused, and why: as in [`Executor::submit`]. What the tables before it had accepted is cancelled;

@@ -1,6 +1,7 @@
 //! Many queries behind one ticket, each with settings and a deadline of its own.
 //!
-//! A batch is cut into as many parts as its home has workers at work, and they are queued under one lock (`bulk.rs`).
+//! A batch is cut into as many parts as its home has workers at work, and they are queued under one lock, or fed to the queue
+//! if that can never hold all of them (`bulk.rs`).
 
 use std::ops::Range;
 use std::time::Instant;
@@ -8,7 +9,7 @@ use std::time::Instant;
 use chiplet_policy::Class;
 use chiplet_table::{Context, Neighbor, Query, SearchError, Table};
 
-use super::bulk::{self, BulkTask, Cut, Home, LONGEST_PART, Load};
+use super::bulk::{self, BulkTask, LONGEST_PART, Load};
 use super::guarded;
 use crate::counts::Served;
 use crate::engine::completion::end_of;
@@ -17,6 +18,9 @@ use crate::error::Error;
 
 /// The answers to a batch, in the order of its queries. Each is what the query's own ticket would have told.
 pub type Answers = Vec<Result<Vec<Neighbor>, Error>>;
+
+/// What stands for an answer that is not there yet. No query of a ticket that is still asked ends so.
+const UNANSWERED: Result<Vec<Neighbor>, Error> = Err(Error::Cancelled);
 
 /// Queries that came together.
 pub(crate) struct Batch(pub(crate) Vec<Query>);
@@ -41,8 +45,7 @@ pub(crate) fn class(queries: &[Query], default: Class) -> Class {
 
 /// A batch that has not been cut.
 pub(crate) fn task(header: Header, queries: Vec<Query>) -> BulkTask<Batch> {
-    // What is not answered yet stands as expired.
-    let answers = vec![Err(Error::Expired); queries.len()];
+    let answers = vec![UNANSWERED; queries.len()];
     bulk::task(header, Batch(queries), answers)
 }
 
@@ -54,14 +57,8 @@ impl Load for Batch {
         self.0.len()
     }
 
-    /// All of it, or nothing. A queue that holds fewer parts than there are workers would refuse it for ever.
-    fn cut(&self, home: Home) -> Cut {
-        let parts = home.workers.max(self.len().div_ceil(LONGEST_PART));
-        Cut {
-            parts,
-            least: parts,
-            longest: usize::MAX,
-        }
+    fn is_fed(&self, places: usize) -> bool {
+        self.len().div_ceil(LONGEST_PART) > places
     }
 
     fn expires(&self, number: usize) -> Option<Instant> {
@@ -112,7 +109,11 @@ impl Load for Batch {
         ends
     }
 
-    fn complete(&self, _: &mut Answers, _: &Error) {}
+    fn complete(&self, answers: &mut Answers, rest: &Error) {
+        for answer in answers.iter_mut().filter(|answer| **answer == UNANSWERED) {
+            *answer = Err(rest.clone());
+        }
+    }
 }
 
 /// A table gave so many answers to so many queries.

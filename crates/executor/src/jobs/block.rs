@@ -11,19 +11,13 @@ use std::time::Instant;
 use chiplet_table::{Context, Neighbor, Query, SearchError, Table};
 
 use super::batch::miscounted;
-use super::bulk::{self, BulkTask, Cut, Home, LONGEST_PART, Load};
+use super::bulk::{self, BulkTask, Load};
 use super::guarded;
 use crate::block::{Block, BlockAnswers};
 use crate::counts::Served;
 use crate::engine::completion::end_of;
 use crate::engine::task::Header;
 use crate::error::{Error, SubmitError};
-
-/// Queries of a first part, at most: it is not known how long they take. As many as a graph's walks that take turns come in.
-const FIRST_PART: usize = match cfg!(any(chiplet_loom, chiplet_shuttle)) {
-    true => 2,
-    false => 16,
-};
 
 /// What `found` says of a row that has no answer.
 const UNANSWERED: u32 = u32::MAX;
@@ -124,18 +118,8 @@ impl Load for Block {
         Block::len(self)
     }
 
-    /// Its beginning. If there is one place it goes through that.
-    fn cut(&self, home: Home) -> Cut {
-        Cut {
-            parts: home.parts,
-            least: 1,
-            longest: FIRST_PART,
-        }
-    }
-
-    /// As one part's queries at most. It is tried again soon, and would look as if it asked for all of its time each time.
-    fn weight(&self) -> usize {
-        self.len().min(LONGEST_PART)
+    fn is_fed(&self, _: usize) -> bool {
+        true
     }
 
     fn expires(&self, _: usize) -> Option<Instant> {

@@ -4,8 +4,8 @@
 //! a part out of its queue ends it, so a part has no state of its own. What all of them share is the bulk: what is asked, the
 //! ticket's completion, and the answers so far. How queries are asked and answers kept is the [`Load`]'s.
 //!
-//! Of a batch all parts are queued at once. Of a block few are at a time: a part that has answered its queries takes the next
-//! ones and puts itself at the end of a queue, so that others have their turn. Where there is no place for it, it gives its
+//! Of a batch all parts are queued at once. Of a block, and of a batch that no queue can hold, few are at a time: a part that
+//! has answered its queries takes the next ones and puts itself at the end of a queue, so that others have their turn. Where there is no place for it, it gives its
 //! queries back to the parts that are left. The last one goes on without a queue, so no query is lost. Whoever goes on sees
 //! whether more parts are needed.
 //!
@@ -39,6 +39,13 @@ use crate::sync::{self, Mutex, Step, left_out};
 /// Queries of one part, at most. A worker that has a part takes nothing else meanwhile.
 pub(super) const LONGEST_PART: usize = 64;
 
+/// Queries of the first parts of what is fed, at most: it is not known how long they take. As many as a graph's walks that take
+/// turns come in.
+const FIRST_PART: usize = match cfg!(any(chiplet_loom, chiplet_shuttle)) {
+    true => 2,
+    false => 16,
+};
+
 /// Queries that a part goes on with, at most. A model has few.
 const LONGEST_STRETCH: usize = match cfg!(any(chiplet_loom, chiplet_shuttle)) {
     true => 2,
@@ -58,13 +65,9 @@ pub(crate) trait Load: Send + Sync + Sized + 'static {
     /// How many queries it is.
     fn len(&self) -> usize;
 
-    /// Into what it is cut for the first queue.
-    fn cut(&self, home: Home) -> Cut;
-
-    /// As how many refused tasks it counts.
-    fn weight(&self) -> usize {
-        self.len()
-    }
+    /// Whether queues are fed with it as they empty, where one may hold so many of its table's tasks. If not, all of it is queued
+    /// at once or refused.
+    fn is_fed(&self, places: usize) -> bool;
 
     /// When a query has expired.
     fn expires(&self, number: usize) -> Option<Instant>;
@@ -89,26 +92,6 @@ pub(crate) trait Load: Send + Sync + Sized + 'static {
 
     /// Nothing more comes: what has no answer has ended so.
     fn complete(&self, answers: &mut Self::Answers, rest: &Error);
-}
-
-/// Where the first parts are to be queued.
-#[derive(Clone, Copy)]
-pub(crate) struct Home {
-    /// Workers at work there, but no more than it may hold tasks of the table; at least one.
-    pub(crate) workers: usize,
-    /// Parts of a block at a time.
-    pub(crate) parts: usize,
-}
-
-/// The parts that are queued first.
-#[derive(Clone, Copy)]
-pub(crate) struct Cut {
-    /// As many.
-    pub(crate) parts: usize,
-    /// If there is no place for them, so many at least.
-    pub(crate) least: usize,
-    /// Queries of each, at most.
-    pub(crate) longest: usize,
 }
 
 /// Queries that came together.
@@ -264,15 +247,17 @@ impl<L: Load> BulkTask<L> {
         let entry = bulk.header.entry.clone();
         let (at, class) = (bulk.header.accepted, bulk.header.class);
         let terms = entry.state.options.terms(class);
-        let weight = bulk.work.load.weight() as u64;
+        let (len, places) = (bulk.len(), engine.places(&entry));
+        let is_fed = bulk.work.load.is_fed(places);
+        let (longest, weight) = match is_fed {
+            // Refused it counts as one part: it is tried again soon, and would look as if it asked for all of its time each time.
+            true => (FIRST_PART, len.min(LONGEST_PART)),
+            false => (LONGEST_PART, len),
+        };
         let push = |group, bulk: Arc<Self>| {
             let workers = engine.hub.groups.at_work_in(group);
-            let cut = bulk.work.load.cut(Home {
-                workers: workers.min(engine.places(&entry)).max(1),
-                parts: engine.parts_for(&entry, workers),
-            });
             let push = |parts| {
-                let (parts, queries, most) = bulk.cut(parts, cut.longest);
+                let (parts, queries, most) = bulk.cut(parts, longest);
                 let terms = Terms {
                     queries: most as u32,
                     ..terms
@@ -283,15 +268,19 @@ impl<L: Load> BulkTask<L> {
                     .push_all(group, entry.id, terms, parts, queries, at);
                 pushed.map_err(|(refusal, _)| refusal)
             };
-            let pushed = match push(cut.parts) {
-                Err(Refusal::GroupFull | Refusal::TableFull) if cut.least < cut.parts => {
-                    push(cut.least)
-                }
+            let parts = match is_fed {
+                true => engine.parts_for(&entry, workers),
+                // A queue that holds fewer parts than there are workers would refuse it for ever.
+                false => workers.min(places).max(len.div_ceil(LONGEST_PART)),
+            };
+            let pushed = match push(parts) {
+                // If there is one place it goes through that.
+                Err(Refusal::GroupFull | Refusal::TableFull) if is_fed => push(1),
                 pushed => pushed,
             };
             pushed.map_err(|refusal| (refusal, bulk))
         };
-        engine.place(&entry, bulk, weight, (at, class), push)
+        engine.place(&entry, bulk, weight as u64, (at, class), push)
     }
 
     /// Whether further queries may be begun.
