@@ -407,16 +407,21 @@ fn a_waker_that_blocks_holds_up_neither_other_deadlines_nor_a_shutdown() {
     let waking = Gate::default();
     let _wake = OpenOnDrop(waking.clone());
     let mut tickets = Vec::new();
-    for _ in 0..2 {
+    for wakers in [1, 8, 64] {
         let deadline = Instant::now() + Duration::from_secs(1);
-        let task = executor.submit_fn(table, Some(deadline), |_| ());
-        let mut ticket = task.unwrap();
         let (sent, called) = channel();
-        poll(&mut ticket, &sent, &waking);
-        called
-            .recv_timeout(HANG)
-            .expect("a deadline is told while another's waker blocks");
-        tickets.push(ticket);
+        let fresh = wakers + 1 - tickets.len();
+        for _ in 0..fresh {
+            let task = executor.submit_fn(table, Some(deadline), |_| ());
+            let mut ticket = task.unwrap();
+            poll(&mut ticket, &sent, &waking);
+            tickets.push(ticket);
+        }
+        for _ in 0..fresh {
+            called
+                .recv_timeout(HANG)
+                .expect("a deadline is told while others' wakers block");
+        }
     }
     gate.open();
     assert!(held.into_iter().all(|ticket| ticket.wait().is_ok()));

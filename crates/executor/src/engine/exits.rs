@@ -93,9 +93,32 @@ impl Threads {
             let _leaves = leaves;
             body();
         };
-        let handle = thread::Builder::new().name(name).spawn(counted)?;
-        self.handles.lock().push(handle);
+        // A thread finds its own handle there.
+        let mut handles = self.handles.lock();
+        handles.push(thread::Builder::new().name(name).spawn(counted)?);
         Ok(())
+    }
+
+    /// Starts a thread of the timer, which starts others when it has to.
+    ///
+    /// # Errors
+    /// As [`Threads::spawn`].
+    pub(crate) fn start_timer(self: &Arc<Self>, name: String, timer: Arc<Timer>) -> io::Result<()> {
+        let (threads, its_name) = (Arc::clone(self), name.clone());
+        let body = move || {
+            let another = || {
+                let started = threads.start_timer(name.clone(), Arc::clone(&timer));
+                started.is_ok()
+            };
+            if timer.run(another) {
+                let this = thread::current().id();
+                threads
+                    .handles
+                    .lock()
+                    .retain(|handle| handle.thread().id() != this);
+            }
+        };
+        self.spawn(its_name, body)
     }
 
     /// Waits until all threads but the calling one have ended, at most until `deadline`. Returns how many have not; they

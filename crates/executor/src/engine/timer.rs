@@ -7,8 +7,8 @@
 //! One thread leads: it sleeps until the earliest alarm, and without a limit while there is none. A new alarm wakes it
 //! only if it is due before that. It is not woken when an alarm is taken back; it wakes for it in vain and goes on to the
 //! next. When one is due it takes that alone, hands the lead on, and then calls the waker, which is the caller's code
-//! and may block. So there have to be as many such wakers as threads ([`THREADS`]) before another deadline waits for
-//! them.
+//! and may block. If all other threads are inside wakers it starts another one first, up to [`MOST`]: only as many wakers that
+//! block make another deadline wait. A thread that finds enough others waiting for the lead ends.
 //!
 //! Alarms refer to their tasks weakly: the timer keeps no task alive, and a task keeps the timer alive through its
 //! table's entry. The last worker that leaves stops the timer ([`super::exits::Exits`]): every accepted task has ended
@@ -21,10 +21,16 @@ use std::time::Instant;
 use crate::sync::{Condvar, Mutex, Step, left_out, now};
 use chiplet_table::host::contain;
 
-/// How many threads call wakers. All but one wait for their turn, which costs nothing but their stacks' addresses.
+/// Threads that there are from the beginning. All but one wait for their turn, which costs nothing but their stacks' addresses.
 pub(crate) const THREADS: usize = match cfg!(any(chiplet_loom, chiplet_shuttle)) {
     true => 2,
     false => 4,
+};
+
+/// Threads that there may be.
+const MOST: usize = match cfg!(any(chiplet_loom, chiplet_shuttle)) {
+    true => 3,
+    false => 128,
 };
 
 /// What has a deadline.
@@ -58,6 +64,10 @@ struct Alarms {
     thread: Thread,
     /// Whether a thread leads.
     led: bool,
+    /// Threads that wait for the lead.
+    waiting: usize,
+    /// Threads beside the [`THREADS`] from the beginning.
+    more: usize,
 }
 
 /// What the thread is doing that leads. While none does it counts as awake: whoever takes the lead looks first.
@@ -117,9 +127,12 @@ impl Timer {
         self.free.notify_all();
     }
 
-    /// One of the timer's threads.
-    pub(crate) fn run(&self) {
-        while let Some(task) = self.wait() {
+    /// One of the timer's threads; `start` starts another one, if it can. True: it ends because there are enough.
+    pub(crate) fn run(&self, start: impl Fn() -> bool) -> bool {
+        while let Some((task, is_last)) = self.wait() {
+            if is_last && !start() {
+                self.alarms.lock().more -= 1;
+            }
             // Wakers are the caller's code. So is what goes with the task, should this be the last to refer to it.
             contain(|| {
                 if let Some(task) = task.upgrade() {
@@ -127,13 +140,22 @@ impl Timer {
                 }
             });
         }
+        self.alarms.lock().thread != Thread::Stopped
     }
 
-    /// Waits for the lead, sleeps until an alarm is due, and takes it; `None` once the timer was stopped.
-    fn wait(&self) -> Option<Weak<dyn Expire>> {
+    /// Waits for the lead, sleeps until an alarm is due, and takes it. Says whether another thread has to be started, which is
+    /// counted already. `None` once the timer was stopped, and if enough others wait for the lead.
+    fn wait(&self) -> Option<(Weak<dyn Expire>, bool)> {
         let mut alarms = self.alarms.lock();
         while alarms.led && alarms.thread != Thread::Stopped {
+            if alarms.waiting == THREADS - 1 {
+                // One leads, too.
+                alarms.more -= 1;
+                return None;
+            }
+            alarms.waiting += 1;
             alarms = self.free.wait(alarms);
+            alarms.waiting -= 1;
         }
         alarms.led = true;
         loop {
@@ -143,9 +165,13 @@ impl Timer {
             if let Some(due) = alarms.take_due(now()) {
                 alarms.thread = Thread::Awake;
                 alarms.led = false;
+                let is_last = alarms.waiting == 0
+                    && THREADS + alarms.more < MOST
+                    && !left_out(Step::StuckReplaced);
+                alarms.more += usize::from(is_last);
                 drop(alarms);
                 self.free.notify_one();
-                return Some(due);
+                return Some((due, is_last));
             }
             let next = alarms.set.keys().next().map(|alarm| alarm.at);
             alarms.thread = Thread::Asleep(next);
@@ -171,7 +197,7 @@ mod tests {
     use std::pin::pin;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::sync::mpsc::{Sender, channel};
+    use std::sync::mpsc::{Receiver, Sender, channel};
     use std::task::{Context, Poll, Wake, Waker};
     use std::time::Duration;
 
@@ -242,7 +268,7 @@ mod tests {
     fn alarms_go_off_in_order_whichever_was_set_first() {
         let (timer, (says, said)) = (Arc::new(Timer::default()), channel());
         let running = Arc::clone(&timer);
-        let thread = std::thread::spawn(move || running.run());
+        let thread = std::thread::spawn(move || running.run(|| false));
         let tasks = [0, 1, 2, 3].map(|name| Arc::new(Says(name, says.clone())));
         let begun = now();
         let after = [
@@ -280,13 +306,71 @@ mod tests {
         timer.set(now(), weak(&there)).unwrap();
         drop(gone);
         for left in [1, 0] {
-            let due = timer.wait().unwrap();
+            let (due, _) = timer.wait().unwrap();
             assert_eq!(len(&timer), left);
             if let Some(task) = due.upgrade() {
                 task.expire();
             }
         }
         assert_eq!(said.try_iter().collect::<Vec<_>>(), [1]);
+    }
+
+    #[test]
+    fn as_many_threads_as_wakers_block_and_no_more_than_it_takes_when_they_go_on() {
+        /// Says that it has expired, and waits until the sender is gone.
+        struct Blocks(Sender<()>, crate::sync::Mutex<Option<Receiver<()>>>);
+        impl Expire for Blocks {
+            fn expire(&self) {
+                self.0.send(()).unwrap();
+                let gate = self.1.lock().take().unwrap();
+                let _ = gate.recv();
+            }
+        }
+        fn start(timer: &Arc<Timer>, ended: &Sender<bool>) {
+            let (timer, ended) = (Arc::clone(timer), ended.clone());
+            std::thread::spawn(move || {
+                let another = || {
+                    start(&timer, &ended);
+                    true
+                };
+                let is_surplus = timer.run(another);
+                let _ = ended.send(is_surplus);
+            });
+        }
+        let timer = Arc::new(Timer::default());
+        let (ends, ended) = channel();
+        (0..THREADS).for_each(|_| start(&timer, &ends));
+        let (tell, told) = channel();
+        let mut blocked = Vec::new();
+        for wakers in 1..=MOST + 1 {
+            let (open, gate) = channel();
+            let gate = crate::sync::Mutex::new(Some(gate));
+            let task: Arc<dyn Expire> = Arc::new(Blocks(tell.clone(), gate));
+            timer.set(now(), Arc::downgrade(&task)).unwrap();
+            blocked.push((task, open));
+            if wakers <= MOST {
+                assert_eq!(told.recv_timeout(HANG), Ok(()), "waker {wakers}");
+                let threads = THREADS + timer.alarms.lock().more;
+                assert!(
+                    threads <= MOST && threads > wakers - 1,
+                    "{threads} for {wakers}"
+                );
+            }
+        }
+        assert!(told.try_recv().is_err(), "nobody is left for it");
+        for (task, open) in blocked {
+            drop(open);
+            drop(task);
+        }
+        assert_eq!(told.recv_timeout(HANG), Ok(()), "now there is");
+        for _ in THREADS..MOST {
+            assert_eq!(ended.recv_timeout(HANG), Ok(true));
+        }
+        assert_eq!(timer.alarms.lock().more, 0);
+        timer.stop();
+        for _ in 0..THREADS {
+            assert_eq!(ended.recv_timeout(HANG), Ok(false));
+        }
     }
 
     #[test]

@@ -414,10 +414,6 @@ impl Builder {
             ),
             ("watch", Box::new(move || watching.watch())),
         ];
-        bodies.extend((0..timer::THREADS).map(|_| -> (&str, Body) {
-            let timer = Arc::clone(&engine.timer);
-            ("timer", Box::new(move || timer.run()))
-        }));
         if let Some(limits) = copies {
             let copier = Copier {
                 engine: Arc::clone(&engine),
@@ -426,9 +422,17 @@ impl Builder {
             };
             bodies.push(("copy", Box::new(move || copier.run())));
         }
-        for (what, body) in bodies {
-            let name = format!("{}-{what}", self.name);
-            if let Err(source) = threads.spawn(name.clone(), body) {
+        let name = |what: &str| format!("{}-{what}", self.name);
+        let others = bodies
+            .into_iter()
+            .map(|(what, body)| (name(what), threads.spawn(name(what), body)));
+        let timers = (0..timer::THREADS).map(|_| {
+            let started = threads.start_timer(name("timer"), Arc::clone(&engine.timer));
+            (name("timer"), started)
+        });
+        // Each is started when it comes to it.
+        for (name, started) in others.chain(timers) {
+            if let Err(source) = started {
                 // The workers leave, and the last of them stops the timer.
                 engine.hub.close();
                 balancer.stop();

@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use chiplet_table::Query;
@@ -14,6 +14,7 @@ use shuttle::thread;
 
 use super::{Lists, PATIENCE, any_builder, assert_complete, builder};
 use crate::checks::checks;
+use crate::engine::timer::THREADS;
 use crate::sync::now;
 use crate::{Error, Shutdown};
 
@@ -111,6 +112,38 @@ fn stuck() {
     assert_eq!(executor.snapshot().total.expired, 2);
 }
 
+/// Calls of a waker that come back when the others' ticket has been told.
+struct Blocks(Arc<AtomicU32>);
+
+impl Wake for Blocks {
+    fn wake(self: Arc<Self>) {
+        while self.0.load(Ordering::SeqCst) == 0 {
+            thread::yield_now();
+        }
+    }
+}
+
+/// As many wakers block as the timer had threads. Another ticket is woken at its deadline all the same.
+fn blocked() {
+    let executor = builder(1, 1).build().unwrap();
+    let table = executor.add_closure_table("t", 1);
+    let (open, opened) = channel::<()>();
+    let held = executor.spawn(table, move || opened.recv());
+    let told = Arc::new(AtomicU32::new(0));
+    let deadline = now() + SOON;
+    let submit = || executor.submit_fn(table, Some(deadline), |_| ()).unwrap();
+    let waiting = [(); THREADS].map(|()| {
+        let mut ticket = submit();
+        let waker = Waker::from(Arc::new(Blocks(Arc::clone(&told))));
+        let _ = Pin::new(&mut ticket).poll(&mut Context::from_waker(&waker));
+        ticket
+    });
+    assert_eq!(block_on(submit()), Err(Error::Expired));
+    told.store(1, Ordering::SeqCst);
+    drop((open, waiting, held));
+    executor.shutdown(Shutdown::Drain(PATIENCE));
+}
+
 /// The timer lasts as long as its workers: a task that outlives a shutdown has its deadline too.
 fn outlives() {
     let executor = builder(1, 1).build().unwrap();
@@ -160,6 +193,7 @@ fn late_units() {
 checks! {
     a_deadline_and_an_answer_agree: deadlines without SettledStays;
     a_deadline_comes_whatever_the_worker_does: stuck without AlarmWakes ExpiryWakes LastStopsTimer;
+    a_deadline_comes_while_wakers_block: blocked without StuckReplaced;
     a_deadline_outlives_a_shutdown: outlives without AlarmWakes LastStopsTimer;
     a_split_query_ends_as_its_ticket_is_told: late_units without SettledStays;
 }

@@ -54,6 +54,8 @@ pub(crate) enum Step {
     SettledStays,
     /// An alarm that is due before the timer's thread would wake up wakes it.
     AlarmWakes,
+    /// A timer's thread that calls a waker while all others do starts another one.
+    StuckReplaced,
     /// The last worker to leave stops the timer.
     LastStopsTimer,
     /// A worker does not start what has ended in the queue.
