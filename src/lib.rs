@@ -66,7 +66,7 @@ pub use chiplet_table::{
     Context, Filter, IntoTable, Neighbor, Probe, Query, SearchError, SplitTable, Table, TakeAnswer,
     merge_nearest,
 };
-pub use chiplet_topology::pin::{Pin, PinError, pin_current_thread};
+pub use chiplet_topology::pin::{Pin, PinError, pin_current_thread, unpinned};
 pub use chiplet_topology::{
     Core, Domain, DomainId, DomainList, DomainsError, LevelChoice, ReadOptions, Topology,
     TopologyBuilder, TopologyError, Warning,

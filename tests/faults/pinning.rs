@@ -1,5 +1,7 @@
 //! The kernel refuses to pin threads, or to say where they may run.
 
+use std::process::Command;
+
 use chiplet::{Executor, LevelChoice, Pin, Topology, WorkerInfo};
 
 use crate::common::still;
@@ -62,6 +64,33 @@ fn workers_that_may_not_be_pinned_float_and_say_why() {
         child::run(TEST, case, &[], || all_float(error, text));
         verified(&format!("sched_setaffinity ends with {case}"));
     }
+}
+
+#[test]
+fn what_a_task_starts_unpinned_may_use_what_the_process_may() {
+    const TEST: &str = "pinning::what_a_task_starts_unpinned_may_use_what_the_process_may";
+    child::run(TEST, "unpinned", &[], || {
+        let (executor, workers) = workers(Pin::Core);
+        let table = executor.add_closure_table("t", 1);
+        // What the kernel says of a process that a worker starts.
+        let cpus = || {
+            let grep = ["Cpus_allowed_list", "/proc/self/status"];
+            let told = Command::new("grep").args(grep).output().unwrap().stdout;
+            String::from_utf8(told).unwrap().trim().to_owned()
+        };
+        let all = cpus();
+        let [tied, free] = [
+            executor.spawn(table, cpus).wait().unwrap(),
+            executor
+                .spawn(table, move || chiplet::unpinned(cpus).unwrap())
+                .wait()
+                .unwrap(),
+        ];
+        let granted = |worker: &WorkerInfo| tied.ends_with(&format!("\t{}", worker.granted[0]));
+        assert!(workers.len() == 1 || workers.iter().any(granted), "{tied}");
+        assert_eq!(free, all);
+    });
+    verified("a process started inside a task");
 }
 
 #[test]

@@ -260,6 +260,9 @@ impl Executor {
     }
 
     /// Runs a closure on `table`'s home. A refused closure's ticket resolves to [`Error::Refused`] at once.
+    ///
+    /// Threads and processes that it starts keep the worker's cpus for good, as the system hands them down: start them in
+    /// [`unpinned`](chiplet_topology::pin::unpinned).
     pub fn spawn<F, T>(&self, table: TableId, code: F) -> Ticket<T>
     where
         F: FnOnce() -> T + Send + 'static,

@@ -113,6 +113,38 @@ pub fn pin_current_thread(cpus: &[u32]) -> Result<Vec<u32>, PinError> {
     system::pin(None, cpus)
 }
 
+/// Runs `code` with the cpu affinity of the process's main thread, and gives the calling thread its own back.
+///
+/// The system hands a thread's affinity down to the threads and processes that it starts. So whatever a pinned thread starts
+/// stays on its cpus for good, unless it is started here. Do nothing else in `code`: an executor ties its workers again within a
+/// second. Where affinity is not handed down (all but Linux), it only runs `code`.
+///
+/// ```
+/// use std::process::Command;
+/// use chiplet_topology::pin::unpinned;
+/// let child = unpinned(|| Command::new("true").spawn())??;
+/// # { child }.wait()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// [`PinError`] if the system does not tell or set affinities; `code` has not run then.
+pub fn unpinned<R>(code: impl FnOnce() -> R) -> Result<R, PinError> {
+    struct Pinned(Vec<u32>);
+    impl Drop for Pinned {
+        fn drop(&mut self) {
+            // What was granted once may be refused only since the cpus have gone: then the thread floats.
+            let _ = pin_current_thread(&self.0);
+        }
+    }
+    let Some(main) = system::main_thread() else {
+        return Ok(code());
+    };
+    let _pinned = Pinned(current_affinity());
+    pin_current_thread(&Thread(main).affinity().unwrap_or_default())?;
+    Ok(code())
+}
+
 /// The cpus that the calling thread may run on, ascending; empty if the system does not tell.
 pub fn current_affinity() -> Vec<u32> {
     affinity_set().unwrap_or_default().into_iter().collect()

@@ -1,5 +1,7 @@
 //! What is read of, and done to, the machine that the tests run on.
 
+#[cfg(target_os = "linux")]
+use chiplet_topology::pin::unpinned;
 use chiplet_topology::pin::{PinError, current_affinity, pin_current_thread};
 use chiplet_topology::{LevelChoice, Topology};
 
@@ -76,6 +78,34 @@ fn cpus_that_do_not_exist_are_not_granted() {
             Err(PinError::TooLarge { cpu: 65_536, .. })
         ));
         assert_eq!(current_affinity(), [cpu], "a refused pin changes nothing");
+    });
+}
+
+/// The cpus of a process that the calling thread starts, as the kernel tells it.
+#[cfg(target_os = "linux")]
+fn of_a_process() -> String {
+    let grep = ["Cpus_allowed_list", "/proc/self/status"];
+    let told = std::process::Command::new("grep").args(grep).output();
+    String::from_utf8(told.unwrap().stdout).unwrap()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_a_pinned_thread_starts_unpinned_may_run_where_the_main_thread_may() {
+    let cpu = current_affinity()[0];
+    // Nothing here pins the main thread.
+    let (all, all_of_threads) = (of_a_process(), current_affinity());
+    on_a_thread(|| {
+        pin_current_thread(&[cpu]).unwrap();
+        let one = of_a_process();
+        assert!(one.ends_with(&format!("\t{cpu}\n")), "{one}");
+        assert_eq!(unpinned(of_a_process).unwrap(), all);
+        let started = unpinned(|| std::thread::spawn(current_affinity)).unwrap();
+        assert_eq!(started.join().unwrap(), all_of_threads);
+        assert_eq!(of_a_process(), one, "it has its own back");
+        let panics = std::panic::catch_unwind(|| unpinned(|| panic!("code panics")));
+        assert!(panics.is_err());
+        assert_eq!(current_affinity(), [cpu], "after a panic, too");
     });
 }
 

@@ -28,6 +28,11 @@ pub(super) fn this_thread() -> Option<Number> {
     Some(rustix::thread::gettid().as_raw_nonzero().get())
 }
 
+/// The one that the process began with; the kernel numbers the process as it.
+pub(super) fn main_thread() -> Option<Number> {
+    pid_t::try_from(std::process::id()).ok()
+}
+
 pub(super) fn current_cpu() -> Option<u32> {
     u32::try_from(rustix::thread::sched_getcpu()).ok()
 }

@@ -9,6 +9,10 @@ pub(super) fn this_thread() -> Option<Number> {
     None
 }
 
+pub(super) fn main_thread() -> Option<Number> {
+    None
+}
+
 pub(super) fn current_cpu() -> Option<u32> {
     None
 }
