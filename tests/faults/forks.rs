@@ -4,7 +4,8 @@
     reason = "nothing safe forks a process that has other threads"
 )]
 
-use chiplet::{Error, Executor, Shutdown, SubmitError, Topology};
+use chiplet::index::{FlatTable, Metric};
+use chiplet::{Error, Executor, Shutdown, SubmitError, TableError, TableId, TableOptions, Topology};
 
 use crate::{child, verified};
 
@@ -26,6 +27,33 @@ fn in_a_fork(code: impl FnOnce() -> bool) -> libc::c_int {
     }
 }
 
+/// Whether all that is no task is told, too, by its error or a panic.
+fn all_others_say_so(executor: &Executor, table: TableId) -> bool {
+    let changes = [
+        executor.remove_table(table),
+        executor.set_table_options(table, TableOptions::new()),
+        executor.set_table_size(table, 1),
+        executor.replace_table(table, FlatTable::build([1.0], 1, Metric::L2).unwrap()).map_err(|refused| refused.reason),
+    ];
+    let calls: [&dyn Fn(); 9] = [
+        &|| drop(executor.snapshot()),
+        &|| assert_ne!(executor.add_closure_table("more", 1), table),
+        &|| drop(executor.nodes_for(1)),
+        &|| drop(executor.nodes_of(table)),
+        &|| drop(executor.placement()),
+        &|| drop(executor.workers()),
+        &|| drop(executor.free_cpus()),
+        &|| executor.hold_placement(true),
+        &|| drop(executor.restrict_to(&[0])),
+    ];
+    std::panic::set_hook(Box::new(|_| ()));
+    let panics = calls.iter().all(|call| {
+        let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).unwrap_err();
+        panic.downcast_ref::<String>() == Some(&SubmitError::Forked.to_string())
+    });
+    panics && changes == [Err(TableError::Forked); 4] && executor.table_options(table).is_none()
+}
+
 #[test]
 fn a_fork_is_told_that_it_has_no_workers() {
     // In a process of its own: nothing else of this binary runs there.
@@ -45,6 +73,7 @@ fn a_fork_is_told_that_it_has_no_workers() {
                 let told = refused.is_some_and(|refused| refused.reason == SubmitError::Forked);
                 let waited = executor.spawn(table, || 2).wait();
                 let told = told && waited == Err(Error::Refused(SubmitError::Forked));
+                let told = told && all_others_say_so(&executor, table);
                 let report = executor.shutdown(Shutdown::Abandon(std::time::Duration::MAX));
                 drop(executor);
                 told && report.still_running == 0

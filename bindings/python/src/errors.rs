@@ -148,6 +148,7 @@ impl Raise for TableError {
     fn raise(self, py: Python<'_>) -> PyErr {
         match self {
             Self::Unknown => Class::UnknownTable.with(py, self.to_string()),
+            Self::Forked => forked(py),
             _ => Class::Build.with(py, self.to_string()),
         }
     }

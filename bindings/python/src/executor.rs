@@ -360,6 +360,7 @@ impl PyExecutor {
 
     /// Which domains are home to which table.
     fn placement(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.own(py)?;
         let tables = self.names();
         let names = tables.iter().map(|(name, known)| (name.as_str(), known.id));
         describe::placement(py, &self.executor.placement(), names)
@@ -372,8 +373,9 @@ impl PyExecutor {
 
     /// Cpus that no worker is tied to, for the caller's own threads.
     #[getter]
-    fn free_cpus(&self) -> Vec<u32> {
-        self.executor.free_cpus()
+    fn free_cpus(&self, py: Python<'_>) -> PyResult<Vec<u32>> {
+        self.own(py)?;
+        Ok(self.executor.free_cpus())
     }
 
     /// Ends it: answers what it has accepted, or with `drain=False` only what has begun. After `timeout` seconds the rest is
@@ -412,7 +414,10 @@ impl PyExecutor {
         self.close(py, true, None)
     }
 
-    fn __repr__(&self) -> String {
+    fn __repr__(&self, py: Python<'_>) -> String {
+        if self.own(py).is_err() {
+            return "Executor(of another process)".to_owned();
+        }
         let domains = self.executor.topology().domains().len();
         let workers = self.executor.workers().len();
         let tables = self.tables().len();
@@ -467,11 +472,17 @@ impl PyExecutor {
         self.tables.write().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Refuses what an executor of another process cannot do.
+    fn own(&self, py: Python<'_>) -> PyResult<()> {
+        match process::id() == self.process {
+            true => Ok(()),
+            false => Err(forked(py)),
+        }
+    }
+
     /// Refuses what a closed executor, or one of another process, cannot do.
     fn usable(&self, py: Python<'_>) -> PyResult<()> {
-        if process::id() != self.process {
-            return Err(forked(py));
-        }
+        self.own(py)?;
         if self.closed.load(Ordering::Relaxed) {
             return Err(SubmitError::ShuttingDown.raise(py));
         }

@@ -163,8 +163,8 @@ pub enum SubmitError {
     /// The executor is shutting down.
     #[error("the executor is shutting down")]
     ShuttingDown,
-    /// This process was forked from the one that built the executor, and has none of its threads. Known on Linux. Besides
-    /// submitting it may only shut the executor down or drop it: a lock that another thread held at the fork stays held.
+    /// This process was forked from the one that built the executor, and has none of its threads. Known on Linux. It can only
+    /// shut the executor down or drop it; calls that return no error panic with this one.
     #[error(
         "this process is a fork of the one that built the executor, whose threads it does not have; build one after the fork"
     )]
@@ -197,6 +197,9 @@ pub enum TableError {
     /// The table has no index that another could replace.
     #[error("only closures search this table: it has no index; add another table for one")]
     NoIndex,
+    /// As [`SubmitError::Forked`].
+    #[error("{}", SubmitError::Forked)]
+    Forked,
 }
 
 /// What was refused: the reason, and what the caller passed in. That is a task, or an index.

@@ -34,6 +34,9 @@ use builder::Builder;
 /// reads and moves tables when traffic shifts. It is meant to be shared behind an [`Arc`] by every thread that
 /// has queries; submitting never blocks.
 ///
+/// In a fork of the process that built it every call fails, or panics, with [`SubmitError::Forked`] (Linux), but
+/// [`Executor::shutdown`] and the like.
+///
 /// ```
 /// use chiplet_executor::{Executor, Topology};
 ///
@@ -95,6 +98,13 @@ impl Executor {
         )
     }
 
+    /// The balancer, unless a lock that it takes may have been held at a fork, for ever.
+    #[track_caller]
+    fn balancer(&self) -> &Arc<Balancer> {
+        assert!(self.process.is_this(), "{}", SubmitError::Forked);
+        &self.balancer
+    }
+
     fn add(
         &self,
         name: Arc<str>,
@@ -102,10 +112,11 @@ impl Executor {
         memory: (u64, Option<u32>),
         options: TableOptions,
     ) -> TableId {
+        let balancer = self.balancer();
         let id = self.engine.registry.reserve();
         let registry = &self.engine.registry;
         let publish = |homes| registry.publish(id, name, index, options, homes);
-        self.balancer.add_table(id, memory, publish);
+        balancer.add_table(id, memory, publish);
         id
     }
 
@@ -123,7 +134,7 @@ impl Executor {
     /// ```
     #[must_use]
     pub fn nodes_for(&self, size_bytes: u64) -> Vec<u32> {
-        self.nodes_near(&self.balancer.home_for(size_bytes))
+        self.nodes_near(&self.balancer().home_for(size_bytes))
     }
 
     /// The NUMA nodes on which another index for `table` should have its memory ([`Executor::replace_table`]): those of the
@@ -188,7 +199,10 @@ impl Executor {
                     None => Err(TableError::NoIndex),
                 })
         };
-        if let Err(reason) = self.balancer.replace_table(table, memory, replace) {
+        let replaced = self
+            .find_to_change(table)
+            .and_then(|_| self.balancer.replace_table(table, memory, replace));
+        if let Err(reason) = replaced {
             let input = placed.table;
             return Err(Refused { reason, input });
         }
@@ -204,8 +218,9 @@ impl Executor {
     /// answered, and the index is dropped after the last of them, once its ticket is read or dropped.
     ///
     /// # Errors
-    /// [`TableError::Unknown`] if there is no such table.
+    /// [`TableError`].
     pub fn remove_table(&self, table: TableId) -> Result<(), TableError> {
+        self.find_to_change(table)?;
         let removed = self.engine.registry.remove(table);
         self.balancer
             .remove_table(removed.ok_or(TableError::Unknown)?);
@@ -323,6 +338,14 @@ impl Executor {
             .ok_or(SubmitError::UnknownTable)
     }
 
+    /// The table that is to be changed.
+    fn find_to_change(&self, table: TableId) -> Result<EntryRef, TableError> {
+        self.find(table).map_err(|error| match error {
+            SubmitError::Forked => TableError::Forked,
+            _ => TableError::Unknown,
+        })
+    }
+
     /// The table that is to be searched for `queries`, or why they are refused.
     fn find_index(&self, table: TableId, queries: &[Query]) -> Result<EntryRef, SubmitError> {
         let entry = self.find(table)?;
@@ -347,7 +370,7 @@ impl Executor {
 
     /// All counters. Reading them holds no worker and no submit up for longer than one small step ([`Snapshot`]).
     pub fn snapshot(&self) -> Snapshot {
-        snapshot::take(&self.engine, &self.balancer)
+        snapshot::take(&self.engine, self.balancer())
     }
 
     /// Stops the clock of placement (`true`), or lets it go on (`false`). While it stands no table moves by its traffic, and
@@ -357,12 +380,12 @@ impl Executor {
     ///
     /// For times whose traffic says nothing about what comes: a benchmark's pause, a drain for maintenance.
     pub fn hold_placement(&self, hold: bool) {
-        self.balancer.hold(&self.engine, hold);
+        self.balancer().hold(&self.engine, hold);
     }
 
     /// The placement in force.
     pub fn placement(&self) -> Arc<Placement> {
-        self.balancer.freeze(|view, _| view.placement)
+        self.balancer().freeze(|view, _| view.placement)
     }
 
     /// The machine this executor runs on.
@@ -378,7 +401,7 @@ impl Executor {
 
     /// The workers and what the operating system granted each, at this moment.
     pub fn workers(&self) -> Vec<WorkerInfo> {
-        self.balancer.workers()
+        self.balancer().workers()
     }
 
     /// The logical cpus of its [`Executor::topology`] that the executor may use and no worker at work is tied to, ascending: what
@@ -405,7 +428,7 @@ impl Executor {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn free_cpus(&self) -> Vec<u32> {
-        self.balancer.free_cpus()
+        self.balancer().free_cpus()
     }
 
     /// Uses only these cpus of its [`Executor::topology`] from now on, so that a service can give cores back while it
@@ -430,7 +453,7 @@ impl Executor {
     /// [`TopologyError::NothingLeft`] if none of them is a cpu of the topology; nothing changes then.
     pub fn restrict_to(&self, cpus: &[u32]) -> Result<(), TopologyError> {
         self.engine.topology.restricted_to(cpus)?;
-        self.balancer.restrict(&self.engine, cpus);
+        self.balancer().restrict(&self.engine, cpus);
         Ok(())
     }
 }

@@ -11,13 +11,13 @@ impl Executor {
     /// is replaced.
     ///
     /// # Errors
-    /// [`TableError::Unknown`] if there is no such table.
+    /// [`TableError`].
     pub fn set_table_options(
         &self,
         table: TableId,
         options: TableOptions,
     ) -> Result<(), TableError> {
-        let entry = self.find(table).map_err(|_| TableError::Unknown)?;
+        let entry = self.find_to_change(table)?;
         entry.state.options.set(options);
         Ok(())
     }
@@ -39,9 +39,9 @@ impl Executor {
     /// ```
     ///
     /// # Errors
-    /// [`TableError::Unknown`] if there is no such table.
+    /// [`TableError`].
     pub fn set_table_size(&self, table: TableId, size_bytes: u64) -> Result<(), TableError> {
-        self.find(table).map_err(|_| TableError::Unknown)?;
+        self.find_to_change(table)?;
         self.balancer.set_size(table, size_bytes);
         Ok(())
     }
