@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use chiplet::{Context, Error, Executor, PlannerConfig, Shutdown, Topology};
+use chiplet::{BuildError, Context, Error, Executor, PlannerConfig, Shutdown, Topology};
 use chiplet_baselines::Strategy;
 use common::{HANG, executor};
 
@@ -207,4 +207,44 @@ fn a_drain_waits_for_tasks_that_block_and_for_their_substitutes() {
     assert_eq!((report.abandoned, report.still_running), (0, 0));
     assert_eq!(blocked.unwrap().wait().unwrap(), Ok(5));
     assert!(other.wait().unwrap().is_ok());
+}
+
+/// Takes at least so many bytes of stack.
+fn recurse(bytes: usize) -> usize {
+    const FRAME: usize = 4 << 10;
+    let frame = std::hint::black_box([1_u8; FRAME]);
+    match bytes.checked_sub(FRAME) {
+        None => 0,
+        Some(left) => recurse(left) + usize::from(frame[left % FRAME]),
+    }
+}
+
+#[test]
+fn workers_and_their_substitutes_have_the_stack_that_was_asked_for() {
+    const DEEP: usize = 8 << 20;
+    let builder = |bytes| {
+        let machine = Topology::uniform(1, 1, 32 << 20);
+        Executor::builder().topology(machine).stack_size(bytes)
+    };
+    // Without optimization a frame takes several times what it holds.
+    let executor = builder(8 * DEEP).build().unwrap();
+    let table = executor.add_closure_table("t", 1);
+    let (done, waits) = channel();
+    let code = move |context: &mut Context| {
+        // The substitute is at work meanwhile.
+        let other = context.block_in_place(|| waits.recv_timeout(HANG));
+        (other, recurse(DEEP))
+    };
+    let blocked = executor.submit_fn(table, None, code).unwrap();
+    executor
+        .spawn(table, move || done.send(recurse(DEEP)))
+        .detach();
+    let (other, own) = blocked.wait().unwrap();
+    assert_eq!((other, own), (Ok(DEEP >> 12), DEEP >> 12));
+    // The ends of the setting.
+    let small = builder(0).build().unwrap();
+    let table = small.add_closure_table("t", 1);
+    assert_eq!(small.spawn(table, || 7).wait(), Ok(7));
+    let error = builder(usize::MAX).build().unwrap_err();
+    assert!(matches!(error, BuildError::Spawn { .. }), "{error}");
 }

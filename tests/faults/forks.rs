@@ -5,7 +5,9 @@
 )]
 
 use chiplet::index::{FlatTable, Metric};
-use chiplet::{Error, Executor, Shutdown, SubmitError, TableError, TableId, TableOptions, Topology};
+use chiplet::{
+    Error, Executor, Shutdown, SubmitError, TableError, TableId, TableOptions, Topology,
+};
 
 use crate::{child, verified};
 
@@ -33,7 +35,9 @@ fn all_others_say_so(executor: &Executor, table: TableId) -> bool {
         executor.remove_table(table),
         executor.set_table_options(table, TableOptions::new()),
         executor.set_table_size(table, 1),
-        executor.replace_table(table, FlatTable::build([1.0], 1, Metric::L2).unwrap()).map_err(|refused| refused.reason),
+        executor
+            .replace_table(table, FlatTable::build([1.0], 1, Metric::L2).unwrap())
+            .map_err(|refused| refused.reason),
     ];
     let calls: [&dyn Fn(); 9] = [
         &|| drop(executor.snapshot()),

@@ -62,14 +62,24 @@ impl Exits {
 /// All threads of an executor: workers, their substitutes, the timer's, the balancer's, the one of the timed look. Each
 /// is counted out when it has done the last that may take the caller's time, so joining those that are left does not
 /// wait for long.
-#[derive(Default)]
 pub(crate) struct Threads {
+    /// Bytes of each one's stack, if not the usual.
+    stack_size: Option<usize>,
     running: Mutex<usize>,
     ended: Condvar,
     handles: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Threads {
+    pub(super) fn new(stack_size: Option<usize>) -> Self {
+        Self {
+            stack_size,
+            running: Mutex::default(),
+            ended: Condvar::new(),
+            handles: Mutex::default(),
+        }
+    }
+
     /// Starts a thread.
     ///
     /// # Errors
@@ -93,9 +103,13 @@ impl Threads {
             let _leaves = leaves;
             body();
         };
+        let mut builder = thread::Builder::new().name(name);
+        if let Some(bytes) = self.stack_size {
+            builder = builder.stack_size(bytes);
+        }
         // A thread finds its own handle there.
         let mut handles = self.handles.lock();
-        handles.push(thread::Builder::new().name(name).spawn(counted)?);
+        handles.push(builder.spawn(counted)?);
         Ok(())
     }
 

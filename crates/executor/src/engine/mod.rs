@@ -57,6 +57,8 @@ pub(crate) struct Engine {
 
 /// The fixed parts of [`Engine`].
 pub(crate) struct EngineParts {
+    /// Of each thread; `None` for the system's.
+    pub(crate) stack_size: Option<usize>,
     pub(crate) topology: Arc<Topology>,
     pub(crate) nodes: Nodes,
     pub(crate) split: SplitConfig,
@@ -87,7 +89,7 @@ impl Engine {
             nodes: parts.nodes,
             stats,
             exits: Exits::new(workers, Arc::clone(&timer)),
-            threads: Arc::default(),
+            threads: Arc::new(Threads::new(parts.stack_size)),
             substitutes: parts.substitutes,
             timer,
             group_of_domain: parts.group_of_domain,

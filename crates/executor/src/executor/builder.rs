@@ -27,6 +27,9 @@ use crate::sync::{mpsc, now};
 /// Stands for "as long as it takes".
 const A_YEAR: Duration = Duration::from_secs(31_536_000);
 
+/// Room for a task that does little, without optimization too.
+const SMALLEST_STACK: usize = 128 << 10;
+
 /// What a thread runs.
 type Body = Box<dyn FnOnce() + Send>;
 
@@ -39,6 +42,7 @@ pub struct Builder {
     reserve: usize,
     max_workers: Option<usize>,
     substitutes: usize,
+    stack_size: Option<usize>,
     queue_limit: Option<usize>,
     queue_per_worker: usize,
     table_limit: Option<usize>,
@@ -64,6 +68,7 @@ impl Default for Builder {
             reserve: 0,
             max_workers: None,
             substitutes: 1,
+            stack_size: None,
             queue_limit: None,
             queue_per_worker: QUEUE_PER_WORKER,
             table_limit: None,
@@ -129,6 +134,14 @@ impl Builder {
         self
     }
 
+    /// Bytes of stack of each thread of the executor, as [`std::thread::Builder::stack_size`] takes them: for searches, closures
+    /// and destructors that recurse deeply. A stack that overflows ends the process, so less than 128 KiB counts as that.
+    /// Default: that of Rust's threads, 2 MiB unless `RUST_MIN_STACK` says otherwise.
+    pub fn stack_size(mut self, bytes: usize) -> Self {
+        self.stack_size = Some(bytes.max(SMALLEST_STACK));
+        self
+    }
+
     /// Tasks that may wait in each domain for each worker of the one with the most; more are refused with `Overloaded`.
     /// Default: 256, which is a wait of 25 ms at 100 us a query, however many workers there are.
     /// [`Executor::queue_limit`] tells what comes of it.
@@ -169,6 +182,7 @@ impl Builder {
     /// How many queued tasks of one table a core may run in a row although older ones of other tables wait, so that it goes
     /// on with what its private cache holds. Default 16; with 1, and with 0, tasks start in the order in which they came.
     /// [`Builder::reorder`] bounds how long the older ones wait for that.
+    #[doc(hidden)]
     pub fn run_length(mut self, tasks: u32) -> Self {
         self.run_length = tasks;
         self
@@ -180,6 +194,7 @@ impl Builder {
     /// these, NaN as the default, 0.3.
     ///
     /// It is the most. Where runs of one table gain little, as measured, the order is nearer to plain order.
+    #[doc(hidden)]
     pub fn reorder(mut self, share: f64) -> Self {
         self.reorder = match share.is_nan() {
             true => Self::default().reorder,
@@ -368,6 +383,7 @@ impl Builder {
             );
         }
         let engine = Arc::new(Engine::new(EngineParts {
+            stack_size: self.stack_size,
             nodes,
             split: self.split,
             hub,
