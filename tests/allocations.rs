@@ -119,3 +119,24 @@ fn bursts_make_one_allocation_a_task() {
         }
     });
 }
+
+#[test]
+fn a_snapshot_costs_the_allocator_as_much_as_the_tables_in_use() {
+    let _alone = ALONE.lock();
+    let (executor, table) = one_worker();
+    executor.spawn(table, || ()).wait().unwrap();
+    let made = || {
+        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        let snapshot = executor.snapshot();
+        let made = ALLOCATIONS.load(Ordering::Relaxed) - before;
+        (snapshot.tables.len(), made)
+    };
+    let few = made();
+    for n in 0..1_000 {
+        executor.add_closure_table(format!("idle {n}"), 1);
+    }
+    let many = made();
+    assert_eq!((few.0, many.0), (1, 1_001));
+    // Lists that grow, and a tick that may come.
+    assert!(many.1 < few.1 + 200, "{many:?} after {few:?}");
+}

@@ -48,7 +48,7 @@ use builder::Builder;
 /// ```
 pub struct Executor {
     pub(crate) engine: Arc<Engine>,
-    balancer: Arc<Balancer>,
+    pub(crate) balancer: Arc<Balancer>,
     limits: QueryLimits,
     /// The one that has the threads.
     process: Process,
@@ -385,7 +385,7 @@ impl Executor {
 
     /// The placement in force.
     pub fn placement(&self) -> Arc<Placement> {
-        self.balancer().freeze(|view, _| view.placement)
+        self.balancer().view().placement
     }
 
     /// The machine this executor runs on.

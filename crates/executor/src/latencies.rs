@@ -15,8 +15,10 @@ const TABLE_RESOLUTION: Duration = Duration::from_micros(1);
 
 /// How long tasks waited or took, at most an hour each. Values keep about two significant digits in a domain's
 /// histogram and one (to 7 %) in a table's, which also tells nothing apart below a microsecond.
+///
+/// Without values it takes a word: most of very many tables have none.
 #[derive(Clone, Debug)]
-pub struct Latencies(Histogram<u64>);
+pub struct Latencies(Option<Box<Histogram<u64>>>);
 
 /// A table's histogram, as small as it can be: it is kept once for each table in use and domain. A small counter would
 /// stop at 4 billion, which a busy table reaches in hours. So before any of them could, all are added to wide ones; only
@@ -60,15 +62,15 @@ impl CompactLatencies {
         }
         let mut wide = self.expand();
         wide.record_many(time, tasks);
-        self.folded = Some(Box::new(wide.0));
+        self.folded = wide.0;
         self.recent.reset();
     }
 
     /// The same values, for reading.
     pub(crate) fn expand(&self) -> Latencies {
         let mut wide = match &self.folded {
-            Some(folded) => (**folded).clone(),
-            None => growing(TABLE_RESOLUTION, 1),
+            Some(folded) => folded.clone(),
+            None => Box::new(growing(TABLE_RESOLUTION, 1)),
         };
         for bucket in self.recent.iter_recorded() {
             let recorded = wide.record_n(
@@ -77,80 +79,94 @@ impl CompactLatencies {
             );
             debug_assert!(recorded.is_ok(), "it grows by itself");
         }
-        Latencies(wide)
+        Latencies(Some(wide))
     }
 }
 
 impl Latencies {
     pub(crate) fn new() -> Self {
-        Self(growing(Duration::from_nanos(1), 2))
+        Self(None)
     }
 
     pub(crate) fn record_many(&mut self, time: Duration, tasks: u64) {
-        record(&mut self.0, time, tasks);
+        let fine = || Box::new(growing(Duration::from_nanos(1), 2));
+        record(self.0.get_or_insert_with(fine), time, tasks);
     }
 
     pub(crate) fn absorb(&mut self, other: &Latencies) {
-        // Both resize automatically, which is the only reason `add` can fail.
-        let _ = self.0.add(&other.0);
+        match (&mut self.0, &other.0) {
+            (Some(own), Some(other)) => {
+                // Both resize automatically, which is the only reason `add` can fail.
+                let _ = own.add(&**other);
+            }
+            (None, Some(other)) => self.0 = Some(other.clone()),
+            (_, None) => {}
+        }
+    }
+
+    /// What a histogram says; zero without one.
+    fn told<R: Default>(&self, tell: impl FnOnce(&Histogram<u64>) -> R) -> R {
+        self.0.as_deref().map(tell).unwrap_or_default()
     }
 
     /// The values recorded since `earlier`, an older reading of the same histogram: what a live display shows. Values
     /// that only `earlier` holds, as after mixing two histograms up, are left out.
     #[must_use]
     pub fn since(&self, earlier: &Latencies) -> Latencies {
-        let mut recent = Self(Histogram::new_from(&self.0));
-        recent.0.auto(true);
-        for bucket in self.0.iter_recorded() {
+        let (Some(now), Some(earlier)) = (&self.0, &earlier.0) else {
+            return self.clone();
+        };
+        let mut recent = Histogram::new_from(now);
+        recent.auto(true);
+        for bucket in now.iter_recorded() {
             let value = bucket.value_iterated_to();
             // Beyond its range a histogram answers for its last bucket.
-            let before = match value > earlier.0.max() {
+            let before = match value > earlier.max() {
                 true => 0,
-                false => earlier.0.count_at(value),
+                false => earlier.count_at(value),
             };
             let new = bucket.count_at_value().saturating_sub(before);
-            let recorded = recent.0.record_n(value, new);
+            let recorded = recent.record_n(value, new);
             debug_assert!(recorded.is_ok(), "it grows by itself");
         }
-        recent
+        Self(Some(Box::new(recent)))
     }
 
     /// How many values are at most `time`, to the histogram's precision: a bucket of a cumulative histogram.
     pub fn count_at_most(&self, time: Duration) -> u64 {
-        self.0.count_between(0, time.min(LONGEST).as_nanos() as u64)
+        self.told(|all| all.count_between(0, time.min(LONGEST).as_nanos() as u64))
     }
 
     /// Values recorded.
     pub fn count(&self) -> u64 {
-        self.0.len()
+        self.told(Histogram::len)
     }
 
     /// All values added up, each to the histogram's precision. Never less than at an earlier reading.
     pub fn sum(&self) -> Duration {
-        let nanos: u128 = self
-            .0
-            .iter_recorded()
-            .map(|bucket| {
-                u128::from(self.0.median_equivalent(bucket.value_iterated_to()))
+        let nanos = self.told(|all| {
+            let sums = all.iter_recorded().map(|bucket| {
+                u128::from(all.median_equivalent(bucket.value_iterated_to()))
                     * u128::from(bucket.count_at_value())
-            })
-            .sum();
+            });
+            sums.sum::<u128>()
+        });
         Duration::new((nanos / SECOND) as u64, (nanos % SECOND) as u32)
     }
 
     /// The mean; zero without values.
     pub fn mean(&self) -> Duration {
-        Duration::from_nanos(self.0.mean() as u64)
+        Duration::from_nanos(self.told(Histogram::mean) as u64)
     }
 
     /// The largest value; zero without values.
     pub fn max(&self) -> Duration {
-        Duration::from_nanos(self.0.max())
+        Duration::from_nanos(self.told(Histogram::max))
     }
 
     /// The value that `percent` of all values do not exceed, `percent` in `0.0..=100.0`; zero without values.
     pub fn percentile(&self, percent: f64) -> Duration {
-        Duration::from_nanos(self.0.value_at_percentile(percent))
+        Duration::from_nanos(self.told(|all| all.value_at_percentile(percent)))
     }
 }
 

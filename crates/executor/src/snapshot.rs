@@ -12,9 +12,8 @@ use chiplet_policy::{Homes, Placement, Rates, TableId};
 use chiplet_topology::DomainId;
 use rustc_hash::FxHashMap;
 
-use crate::counts::{Counts, Served, Steals};
+use crate::counts::{Counts, Served, Steals, TABLES_AT_ONCE};
 use crate::engine::Engine;
-use crate::engine::registry::TableEntry;
 use crate::latencies::Latencies;
 use crate::placement::balancer::{Asked, Balancer};
 
@@ -22,7 +21,7 @@ use crate::placement::balancer::{Asked, Balancer};
 /// `accepted = queued + running + done + expired + cancelled + panicked`.
 ///
 /// It is read part by part: however many tables there are, a worker or a submit waits for one step at most, some
-/// microseconds. Adding, moving and removing tables wait for all of it. A task that moves on
+/// microseconds. Adding and removing tables wait for none of it. A task that moves on
 /// meanwhile counts at a step that it has just left, `queued` or `running`. While no task moves it is exact. Histograms
 /// may hold a few tasks more than the counts.
 #[derive(Clone, Debug)]
@@ -130,110 +129,122 @@ type GroupIntake = (Intake, Vec<(TableId, Intake, usize)>);
 
 /// Takes the snapshot. No lock that workers or submits take is held for longer than copying [`TABLES_AT_ONCE`] tables'
 /// counters, or one histogram, takes.
-///
-/// [`TABLES_AT_ONCE`]: crate::counts::TABLES_AT_ONCE
 pub(crate) fn take(engine: &Engine, balancer: &Balancer) -> Snapshot {
-    // Counters of removed tables are put away by the balancer, which waits meanwhile.
-    balancer.freeze(|view, asked| {
-        let entries: Vec<Arc<TableEntry>> = engine.registry.iter().collect();
-        // In this order, from a task's end to its beginning: see `engine/stats.rs`.
-        let workers = engine.stats.read();
-        let intakes: Vec<GroupIntake> = (0..engine.hub.groups.count())
-            .map(|group| {
-                let groups = &engine.hub.groups;
-                let gone = groups.lock(group).queue.retired();
-                (gone, groups.intake(group))
-            })
-            .collect();
-        let latencies: Vec<_> = entries
-            .iter()
-            .map(|entry| entry.state.latencies())
-            .collect();
+    let _counters = balancer.keep_counters();
+    let view = balancer.view();
+    // In this order, from a task's end to its beginning: see `engine/stats.rs`.
+    let workers = engine.stats.read();
+    let groups = &engine.hub.groups;
+    let intakes = (0..groups.count()).map(|group| {
+        let gone = groups.lock(group).queue.retired();
+        (gone, groups.intake(group))
+    });
+    let intakes: Vec<GroupIntake> = intakes.collect();
+    let mut domains: Vec<DomainSnapshot> = Vec::new();
+    let mut at: FxHashMap<DomainId, usize> = FxHashMap::default();
+    let mut by_table: FxHashMap<TableId, (Intake, Served)> = FxHashMap::default();
+    let mut retired = (Intake::default(), Served::default());
+    for (group, (gone, intake)) in intakes.into_iter().enumerate() {
+        let id = engine.hub.crew.domain_of(group);
+        let index = *at.entry(id).or_insert_with(|| {
+            domains.push(DomainSnapshot::new(id));
+            domains.len() - 1
+        });
+        let domain = &mut domains[index];
+        domain.workers += engine.hub.groups.at_work_in(group);
+        domain.shed += gone.shed;
+        retired.0.absorb(gone);
+        for (table, intake, queued) in intake {
+            domain.queued += queued as u64;
+            domain.shed += intake.shed;
+            by_table.entry(table).or_default().0.absorb(intake);
+        }
+    }
+    for (worker, stats) in workers.into_iter().enumerate() {
+        let id = engine.hub.crew.domain_of(engine.hub.crew.group_of(worker));
+        let domain = &mut domains[at[&id]];
+        domain.busy_workers += usize::from(stats.occupied);
+        domain.steals.absorb(stats.steals);
+        domain.busy += stats.busy;
+        domain.wait.absorb(&stats.wait);
+        domain.service.absorb(&stats.service);
+        let mut served_here = stats.retired;
+        retired.1.absorb(stats.retired);
+        for (table, served) in stats.tables {
+            served_here.absorb(served);
+            by_table.entry(table).or_default().1.absorb(served);
+        }
+        domain.done += served_here.done;
+        domain.expired += served_here.expired;
+        domain.cancelled += served_here.cancelled;
+        domain.panicked += served_here.panicked;
+    }
 
-        let mut domains: Vec<DomainSnapshot> = Vec::new();
-        let mut at: FxHashMap<DomainId, usize> = FxHashMap::default();
-        let mut by_table: FxHashMap<TableId, (Intake, Served)> = FxHashMap::default();
-        let mut retired = (Intake::default(), Served::default());
-        for (group, (gone, intake)) in intakes.into_iter().enumerate() {
-            let id = engine.hub.crew.domain_of(group);
-            let index = *at.entry(id).or_insert_with(|| {
-                domains.push(DomainSnapshot::new(id));
-                domains.len() - 1
+    let mut total = Counts::from_parts(retired.0, retired.1);
+    let mut steals = Steals::default();
+    for domain in &domains {
+        steals.absorb(domain.steals);
+    }
+    for &(intake, served) in by_table.values() {
+        total.absorb(Counts::from_parts(intake, served));
+    }
+    let placed: Vec<_> = view.placement.iter().collect();
+    let mut tables = Vec::with_capacity(placed.len());
+    for some in placed.chunks(TABLES_AT_ONCE) {
+        let asked = balancer.asked(some.iter().map(|&(id, _)| id));
+        for (&(id, homes), Asked { load, traffic }) in some.iter().zip(asked) {
+            // It may have been removed meanwhile.
+            let Some(entry) = engine.registry.find(id) else {
+                continue;
+            };
+            let (intake, served) = by_table.get(&id).copied().unwrap_or_default();
+            let (wait, service) = entry.state.latencies();
+            tables.push(TableSnapshot {
+                id,
+                name: Arc::clone(&entry.name),
+                counts: Counts::from_parts(intake, served),
+                homes: homes.clone(),
+                memory: entry.index.residence(),
+                copies: entry.index.iter().count(),
+                load,
+                traffic,
+                wait,
+                service,
             });
-            let domain = &mut domains[index];
-            domain.workers += engine.hub.groups.at_work_in(group);
-            domain.shed += gone.shed;
-            retired.0.absorb(gone);
-            for (table, intake, queued) in intake {
-                domain.queued += queued as u64;
-                domain.shed += intake.shed;
-                by_table.entry(table).or_default().0.absorb(intake);
-            }
         }
-        for (worker, stats) in workers.into_iter().enumerate() {
-            let id = engine.hub.crew.domain_of(engine.hub.crew.group_of(worker));
-            let domain = &mut domains[at[&id]];
-            domain.busy_workers += usize::from(stats.occupied);
-            domain.steals.absorb(stats.steals);
-            domain.busy += stats.busy;
-            domain.wait.absorb(&stats.wait);
-            domain.service.absorb(&stats.service);
-            let mut served_here = stats.retired;
-            retired.1.absorb(stats.retired);
-            for (table, served) in stats.tables {
-                served_here.absorb(served);
-                by_table.entry(table).or_default().1.absorb(served);
-            }
-            domain.done += served_here.done;
-            domain.expired += served_here.expired;
-            domain.cancelled += served_here.cancelled;
-            domain.panicked += served_here.panicked;
-        }
+    }
+    Snapshot {
+        tables,
+        domains,
+        total,
+        steals,
+        remaps: view.remaps,
+        copied_tables: view.copied.0,
+        copied_bytes: view.copied.1,
+        placement: Arc::clone(&view.placement),
+    }
+}
 
-        let mut total = Counts::from_parts(retired.0, retired.1);
-        let mut steals = Steals::default();
-        for domain in &domains {
-            steals.absorb(domain.steals);
-        }
-        for &(intake, served) in by_table.values() {
-            total.absorb(Counts::from_parts(intake, served));
-        }
-        let mut tables: Vec<TableSnapshot> = entries
-            .iter()
-            .zip(latencies)
-            .map(|(entry, (wait, service))| {
-                let (intake, served) = by_table.get(&entry.id).copied().unwrap_or_default();
-                let Asked { load, traffic } = asked(entry.id);
-                TableSnapshot {
-                    id: entry.id,
-                    name: Arc::clone(&entry.name),
-                    counts: Counts::from_parts(intake, served),
-                    homes: entry.state.homes.load(),
-                    memory: entry.index.residence(),
-                    copies: entry.index.iter().count(),
-                    load,
-                    traffic,
-                    wait,
-                    service,
-                }
-            })
-            .collect();
-        tables.sort_by_key(|table| table.id);
-        Snapshot {
-            tables,
-            domains,
-            total,
-            steals,
-            remaps: view.remaps,
-            copied_tables: view.copied.0,
-            copied_bytes: view.copied.1,
-            placement: view.placement,
-        }
-    })
+#[cfg(all(test, not(any(chiplet_loom, chiplet_shuttle))))]
+mod tests {
+    use crate::{Executor, Topology};
+
+    #[test]
+    fn while_counters_are_read_tables_come_and_go() {
+        let machine = Topology::uniform(1, 2, 32 << 20);
+        let executor = Executor::builder().topology(machine).build().unwrap();
+        // As a snapshot does until it has all of them. Whoever waited for that would wait for ever.
+        let _counters = executor.balancer.keep_counters();
+        let table = executor.add_closure_table("songs", 1 << 20);
+        executor.set_table_size(table, 1).unwrap();
+        executor.spawn(table, || ()).wait().unwrap();
+        executor.remove_table(table).unwrap();
+        assert_eq!(executor.placement().len(), 0);
+    }
 }
 
 #[cfg(all(test, feature = "serde", not(any(chiplet_loom, chiplet_shuttle))))]
-mod tests {
+mod serde_tests {
     use serde_json::json;
 
     use crate::{Class, Executor, PlannerConfig, QueryLimits, SplitConfig, TableOptions, Topology};

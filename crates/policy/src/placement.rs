@@ -274,15 +274,24 @@ pub struct Placement {
 }
 
 /// See [`Placement::in_order`].
-pub(crate) struct InOrder<'a>(Peekable<btree_map::Iter<'a, TableId, Homes>>);
+pub(crate) struct InOrder<'a> {
+    all: &'a BTreeMap<TableId, Homes>,
+    rest: Peekable<btree_map::Range<'a, TableId, Homes>>,
+}
+
+/// Tables that are passed over one by one before the next is searched for.
+const STEPS: usize = 8;
 
 impl<'a> InOrder<'a> {
     /// The homes of `table`, which must come after those that were asked for earlier.
     pub(crate) fn find(&mut self, table: TableId) -> Option<&'a Homes> {
-        while self.0.next_if(|(other, _)| **other < table).is_some() {}
-        self.0
-            .next_if(|(other, _)| **other == table)
-            .map(|(_, homes)| homes)
+        let is_before = |(other, _): &(&TableId, &Homes)| **other < table;
+        let passed = (0..STEPS).take_while(|_| self.rest.next_if(is_before).is_some());
+        if passed.count() == STEPS {
+            self.rest = self.all.range(table..).peekable();
+        }
+        let found = self.rest.next_if(|(other, _)| **other == table);
+        found.map(|(_, homes)| homes)
     }
 }
 
@@ -304,7 +313,10 @@ impl Placement {
 
     /// The homes of tables that are asked for in id order: one walk instead of a search for each.
     pub(crate) fn in_order(&self) -> InOrder<'_> {
-        InOrder(self.homes.iter().peekable())
+        InOrder {
+            all: &self.homes,
+            rest: self.homes.range(..).peekable(),
+        }
     }
 
     /// Number of tables placed.
@@ -350,6 +362,17 @@ impl Placement {
         let mut moves: Vec<Move> = removed.chain(changed).collect();
         moves.sort_by_key(|step| step.table);
         moves
+    }
+
+    /// Makes these moves, at the next version.
+    pub(crate) fn make(&mut self, moves: &[Move]) {
+        for step in moves {
+            match &step.to {
+                Some(to) => self.homes.insert(step.table, to.clone()),
+                None => self.homes.remove(&step.table),
+            };
+        }
+        self.version += 1;
     }
 
     /// Places one table, at the next version.

@@ -34,8 +34,10 @@ mod cold;
 mod memory;
 mod peaks;
 mod tallies;
+#[cfg(test)]
+mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use chiplet_topology::DomainId;
@@ -45,7 +47,7 @@ use crate::{
     Balance, Demand, DomainSpec, Homes, MapperConfig, Move, PlaceBy, Placement, Rates, RemapReason,
     TableId, Time, Trigger, TriggerConfig, Usage, UsageWindows, WindowConfig, homes_wanted, place,
 };
-use candidate::{Candidate, Judge, Seen, load_of, total, under};
+use candidate::{Candidate, Judge, Seen, load_of, moved_to, total, under};
 use cold::Warmth;
 use memory::Memories;
 pub use memory::{MemoryChange, MemoryStep};
@@ -102,6 +104,11 @@ pub struct Planner {
     /// What each domain holds, for tables still to come.
     tallies: Tallies,
     peaks: Peaks,
+    /// Tables with several homes.
+    several: BTreeSet<TableId>,
+    /// Looks at all tables, as a test compares.
+    #[cfg(test)]
+    sees_all: bool,
     /// Load that a new table is expected to bring: that of the average table so far.
     expected: f64,
     latest: Time,
@@ -127,6 +134,9 @@ impl Planner {
             memory_budget: 0,
             tallies,
             peaks: Peaks::new(config.windows.slow),
+            several: BTreeSet::new(),
+            #[cfg(test)]
+            sees_all: false,
             expected: 0.0,
             latest: Time::ZERO,
             next_look: Time::ZERO,
@@ -175,6 +185,7 @@ impl Planner {
         self.windows.forget(table);
         self.trigger.forget(table);
         self.peaks.forget(table);
+        self.several.remove(&table);
     }
 
     /// `table` takes `size_bytes` near `package` from now on, and there are no copies of it. New tables are placed by that;
@@ -257,7 +268,7 @@ impl Planner {
         }
         let is_fresh = self.windows.close_last(self.latest);
         let seen = self.see(self.latest);
-        self.tally_all(&seen);
+        self.tally_loads(&seen);
         self.peaks.note(self.latest, &seen.fast);
         let is_urgent = is_fresh && self.latest >= self.trigger.urgent_at();
         let is_ready = self.latest >= self.trigger.ready_at() && self.latest >= self.next_look;
@@ -283,8 +294,10 @@ impl Planner {
         for (spec, &cores) in self.domains.iter_mut().zip(cores) {
             spec.cores = cores;
         }
-        let seen = self.see(self.latest);
-        self.tally_all(&seen);
+        // A table that asks for nothing may have to leave, too.
+        let placed = self.placement.iter().map(|(table, _)| table);
+        let seen = self.see_of(placed, self.latest);
+        self.tally_loads(&seen);
         let gone: Vec<DomainId> = self
             .domains
             .iter()
@@ -335,13 +348,26 @@ impl Planner {
         )
     }
 
+    /// What those tables ask for at `now` that may be moved for it. All others ask for nothing and have one home, where they
+    /// stay: so a look costs as much as the tables that are in use.
     fn see(&self, now: Time) -> Seen {
+        let peaks = self.alternates().then(|| self.peaks.tables());
+        let busy = self.windows.busy().chain(peaks.into_iter().flatten());
+        let tables: BTreeSet<TableId> = busy.chain(self.several.iter().copied()).collect();
+        #[cfg(test)]
+        if self.sees_all {
+            return self.see_of(self.placement.iter().map(|(table, _)| table), now);
+        }
+        self.see_of(tables, now)
+    }
+
+    fn see_of(&self, tables: impl IntoIterator<Item = TableId>, now: Time) -> Seen {
         let mut packages = BTreeMap::new();
         for spec in self.domains.iter().filter(|spec| spec.cores > 0) {
             *packages.entry(spec.package).or_insert(0.0) += spec.strength();
         }
         let mut seen = Seen::new(
-            &self.placement,
+            tables,
             &self.windows,
             &self.memories,
             packages.len(),
@@ -376,8 +402,21 @@ impl Planner {
 
     /// Makes the chosen placement the present one.
     fn take(&mut self, chosen: Candidate, reason: RemapReason, seen: &Seen) -> Remap {
-        self.placement = Arc::new(chosen.placement);
-        self.tally_all(seen);
+        Arc::make_mut(&mut self.placement).make(&chosen.moves);
+        for step in &chosen.moves {
+            let (size, _) = self.memories.of(step.table);
+            if let Some(from) = &step.from {
+                self.tallies.remove(from, 0.0, size);
+            }
+            if let Some(to) = &step.to {
+                self.tallies.add(to, 0.0, size);
+                match to.len() {
+                    1 => self.several.remove(&step.table),
+                    _ => self.several.insert(step.table),
+                };
+            }
+        }
+        self.tally_loads(seen);
         Remap {
             placement: self.placement(),
             moves: chosen.moves,
@@ -486,14 +525,21 @@ impl Planner {
         self.next_look = seen.now + self.config.windows.fast_bucket();
         let (present, domains) = (&self.placement, &self.domains);
         let warmth = Warmth::new(present, domains, seen);
-        let weigh = |placement: Placement| {
-            Candidate::new(present, placement, domains, seen, &warmth, &self.trigger)
-        };
+        let weigh = |moves| Candidate::new(present, moves, domains, seen, &warmth, &self.trigger);
         // Where load alternates, a placement for what is asked for now is wrong when the others' turn comes.
         let peaks = self.alternates().then(|| self.peaks.over(demands));
         let placed = peaks.as_deref().unwrap_or(demands);
         let assignment = place(placed, domains, Some(present), &self.config.mapper);
-        let whole = weigh(present.next(assignment.homes))?;
+        let mut homes = present.in_order();
+        let moved = assignment.homes.into_iter().filter_map(|(table, to)| {
+            let from = homes.find(table);
+            (from != Some(&to)).then(|| Move {
+                table,
+                from: from.cloned(),
+                to: Some(to),
+            })
+        });
+        let whole = weigh(moved.collect())?;
         let most = match self.config.trigger.max_cold {
             Some(part) => warmth.all() * part,
             None => return Some(whole),
@@ -522,19 +568,23 @@ impl Planner {
 
     /// How many homes a placed table has, and would have under the candidate.
     fn homes_of(&self, table: TableId, candidate: &Candidate) -> (usize, usize) {
-        let count = |placement: &Placement| placement.homes(table).map_or(0, Homes::len);
-        (count(&self.placement), count(&candidate.placement))
+        let before = self.placement.homes(table);
+        let after = moved_to(&candidate.moves, table).or(before);
+        (before.map_or(0, Homes::len), after.map_or(0, Homes::len))
     }
 
     fn under_present(&self, demands: &[Demand]) -> Balance {
         under(&self.placement, demands, &self.domains)
     }
 
-    /// Counts what each domain holds anew, with the slow window's load.
-    fn tally_all(&mut self, seen: &Seen) {
-        self.tallies = Tallies::new(&self.domains, self.config.mapper.placing);
-        for (demand, (_, homes)) in seen.slow.iter().zip(self.placement.iter()) {
-            self.tallies.add(homes, demand.load, demand.size);
+    /// Counts anew what each domain is asked for, by the slow window.
+    fn tally_loads(&mut self, seen: &Seen) {
+        self.tallies.clear_loads(&self.domains);
+        let mut homes = self.placement.in_order();
+        for demand in &seen.slow {
+            if let Some(homes) = homes.find(demand.table) {
+                self.tallies.add_load(homes, demand.load);
+            }
         }
         self.expected = total(&seen.slow) / self.placement.len().max(1) as f64;
     }

@@ -14,7 +14,7 @@
 //! `now` earlier than one already recorded is taken as that later one; tables come out in id order.
 //! With 10 buckets a table costs about 400 bytes; one that was never recorded costs nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::{TableId, Time};
@@ -95,6 +95,8 @@ pub struct UsageWindows {
     slow_width: u64,
     buckets: usize,
     tables: BTreeMap<TableId, Sums>,
+    /// Those of which a window may hold something.
+    busy: BTreeSet<TableId>,
     /// A last second is at least so long.
     shortest: Duration,
     /// Since when fresh usage is counted.
@@ -111,6 +113,7 @@ impl UsageWindows {
             slow_width: config.width(config.slow),
             buckets: config.buckets.max(1) as usize,
             tables: BTreeMap::new(),
+            busy: BTreeSet::new(),
             shortest: config.last / 2,
             fresh_since: Time::ZERO,
             last: Duration::ZERO,
@@ -119,6 +122,7 @@ impl UsageWindows {
 
     /// Adds what `table` used at `now` .
     pub fn record(&mut self, table: TableId, now: Time, usage: Usage) {
+        self.busy.insert(table);
         let now = now.as_nanos().min(FAR);
         let sums = self.tables.entry(table).or_insert_with(|| Sums {
             since: now,
@@ -143,10 +147,21 @@ impl UsageWindows {
             return false;
         }
         (self.fresh_since, self.last) = (now, lasted);
-        for sums in self.tables.values_mut() {
-            sums.closed = std::mem::take(&mut sums.fresh);
-        }
+        let (tables, buckets) = (&mut self.tables, self.buckets as u64);
+        let widths = [self.fast_width, self.slow_width];
+        self.busy.retain(|table| {
+            tables.get_mut(table).is_some_and(|sums| {
+                sums.closed = std::mem::take(&mut sums.fresh);
+                let is_past = |width| sums.last / width + buckets <= now.as_nanos() / width;
+                !(sums.closed.is_zero() && widths.into_iter().all(is_past))
+            })
+        });
         true
+    }
+
+    /// The tables of which a window may hold something, in id order: all others ask for nothing.
+    pub(crate) fn busy(&self) -> impl Iterator<Item = TableId> + '_ {
+        self.busy.iter().copied()
     }
 
     /// Load of `table` at `now`, in core-seconds per second; zero for one that was never recorded.
@@ -174,6 +189,7 @@ impl UsageWindows {
     /// Drops what is known of `table`, as when it is removed.
     pub fn forget(&mut self, table: TableId) {
         self.tables.remove(&table);
+        self.busy.remove(&table);
     }
 
     /// Every table that has been recorded, in id order.

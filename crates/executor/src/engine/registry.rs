@@ -324,10 +324,7 @@ impl TableState {
 
     /// Wait and service time, of all domains together.
     pub(crate) fn latencies(&self) -> (Latencies, Latencies) {
-        let mut all = (
-            CompactLatencies::new().expand(),
-            CompactLatencies::new().expand(),
-        );
+        let mut all = (Latencies::new(), Latencies::new());
         let domains = self.latencies.get().into_iter().flatten();
         for domain in domains.filter_map(OnceLock::get) {
             // Whoever records meanwhile waits for one copy at most; they are added up without the lock.
@@ -469,13 +466,5 @@ impl Registry {
         let slot = self.slots.get(id.slot as usize)?.load();
         let listing = slot.as_ref().as_ref();
         listing.filter(|listing| listing.entry.id == id).cloned()
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Arc<TableEntry>> + '_ {
-        self.slots.iter().filter_map(|(_, slot)| {
-            let slot = slot.load();
-            let listing = slot.as_ref().as_ref()?;
-            Some(Arc::clone(&listing.entry))
-        })
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! Every count changes under exactly one worker's lock (or, for arrivals, one group's). A snapshot reads them one after
 //! the other, in small steps: the workers' first, then the groups'. A task that moves on meanwhile is seen at an
-//! earlier step than it has reached, never at two, so counts add up. The order of locks is: balancer, one group's or one
-//! worker's, one table's latencies.
+//! earlier step than it has reached, never at two, so counts add up. The order of locks is: counters, balancer, one
+//! group's or one worker's, one table's latencies.
 
 use std::time::Duration;
 

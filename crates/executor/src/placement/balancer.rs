@@ -21,7 +21,7 @@ use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::engine::registry::{Listing, Placed};
 use crate::error::TableError;
-use crate::sync::{Condvar, Mutex, Step, left_out, now};
+use crate::sync::{Condvar, Mutex, MutexGuard, Step, left_out, now};
 
 /// How often it looks at which cpus may be used. A look costs some tens of microseconds.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -30,6 +30,9 @@ pub(crate) type OnRemap = Box<dyn Fn(&RemapEvent) + Send + Sync>;
 
 pub(crate) struct Balancer {
     control: Mutex<Control>,
+    /// Held while counters are read, and while a removed table's are put away. Before the other, and never while that is held:
+    /// so no table waits to be added until all counters have been read.
+    counters: Mutex<()>,
     wake: Condvar,
     clock: Clock,
     tick: Duration,
@@ -93,6 +96,7 @@ impl Balancer {
                 costs: Costs::default(),
                 missed: Missed::default(),
             }),
+            counters: Mutex::new(()),
             wake: Condvar::new(),
             clock,
             tick,
@@ -239,19 +243,30 @@ impl Balancer {
         control.removed.push(listing);
     }
 
-    /// Runs `with` on the current placement while no remap can happen.
-    pub(crate) fn freeze<R>(&self, with: impl FnOnce(View, &dyn Fn(TableId) -> Asked) -> R) -> R {
+    /// The state now.
+    pub(crate) fn view(&self) -> View {
         let control = self.control.lock();
-        let now = control.time(self.clock.now());
-        let view = View {
+        View {
             placement: control.planner.placement(),
             remaps: control.remaps,
             copied: control.copied,
-        };
-        with(view, &|table| Asked {
+        }
+    }
+
+    /// What each of `tables` asks for now, in one hold of the lock: as few as should hold up others.
+    pub(crate) fn asked(&self, tables: impl Iterator<Item = TableId>) -> Vec<Asked> {
+        let control = self.control.lock();
+        let now = control.time(self.clock.now());
+        let asked = tables.map(|table| Asked {
             load: control.planner.load(table, now),
             traffic: control.planner.traffic(table, now),
-        })
+        });
+        asked.collect()
+    }
+
+    /// While it lives no counters of removed tables are put away.
+    pub(crate) fn keep_counters(&self) -> MutexGuard<'_, ()> {
+        self.counters.lock()
     }
 
     pub(crate) fn stop(&self) {
@@ -269,7 +284,7 @@ impl Balancer {
     fn balance(&self, engine: &Engine, on_remap: Option<&OnRemap>) {
         let mut next = now() + self.tick;
         loop {
-            let (events, gone, notes) = {
+            let (events, goes, notes) = {
                 let mut control = self.control.lock();
                 while !control.stop && control.events.is_empty() && now() < next {
                     control = self.wake.wait_until(control, next);
@@ -282,13 +297,18 @@ impl Balancer {
                     next = (next + self.tick).max(now());
                     control.tick(engine, self.clock.now());
                 }
-                (
-                    std::mem::take(&mut control.events),
-                    control.retire(engine),
-                    control.workers.take_notes(),
-                )
+                let goes = !control.removed.is_empty() || !control.replaced.is_empty();
+                let events = std::mem::take(&mut control.events);
+                (events, goes, control.workers.take_notes())
             };
             notes.log();
+            let gone = match goes {
+                true => {
+                    let _counters = self.counters.lock();
+                    self.control.lock().retire(engine)
+                }
+                false => Vec::new(),
+            };
             // The tables' destructors are the caller's code: outside the lock, and contained.
             for listing in gone {
                 contain(|| drop(listing));

@@ -4,9 +4,11 @@ use super::cold::Warmth;
 use super::memory::Memories;
 use crate::mapper::{Balance, Demand, DomainSpec, Loads, balance};
 use crate::wait::load_times_wait;
-use crate::{Move, PlaceBy, Placement, Rates, TableId, Time, Trigger, TriggerConfig, UsageWindows};
+use crate::{
+    Homes, Move, PlaceBy, Placement, Rates, TableId, Time, Trigger, TriggerConfig, UsageWindows,
+};
 
-/// What every placed table asks for at one moment, in id order.
+/// What tables ask for at one moment, in id order: all that ask for anything, and some or all others.
 pub(super) struct Seen {
     pub(super) now: Time,
     /// In the last second or so.
@@ -17,7 +19,7 @@ pub(super) struct Seen {
 
 impl Seen {
     pub(super) fn new(
-        placement: &Placement,
+        tables: impl IntoIterator<Item = TableId>,
         windows: &UsageWindows,
         memories: &Memories,
         packages: usize,
@@ -25,7 +27,7 @@ impl Seen {
         now: Time,
     ) -> Self {
         let [mut last, mut fast, mut slow] = [(); 3].map(|()| Vec::new());
-        for (table, _) in placement.iter() {
+        for table in tables {
             let load = load_of(windows, placing, table, now);
             let traffic = windows.traffic(table, now);
             let (size, package) = memories.of(table);
@@ -129,6 +131,12 @@ fn reuse_of(moves: &[Move], demands: &[Demand], domains: &[DomainSpec]) -> f64 {
     if load > 0.0 { all / load } else { 1.0 }
 }
 
+/// The homes that a table gets, if it is among those that move, in order of their ids.
+pub(super) fn moved_to(moves: &[Move], table: TableId) -> Option<&Homes> {
+    let at = moves.binary_search_by_key(&table, |step| step.table);
+    moves[at.ok()?].to.as_ref()
+}
+
 /// What a placement must be worth.
 #[derive(Clone, Copy)]
 pub(super) struct Judge {
@@ -149,17 +157,20 @@ pub(super) struct Change {
 
 impl Change {
     fn new(
-        old: &Placement,
-        new: &Placement,
+        present: &Placement,
         moves: &[Move],
         demands: &[Demand],
         domains: &[DomainSpec],
     ) -> Self {
-        let loads = |placement: &Placement| {
-            let mut homes = placement.in_order();
-            Loads::new(demands.iter().copied(), |table| homes.find(table), domains)
+        let loads = |moves: &[Move]| {
+            let mut homes = present.in_order();
+            let homes = |table| match moved_to(moves, table) {
+                Some(to) => Some(to),
+                None => homes.find(table),
+            };
+            Loads::new(demands.iter().copied(), homes, domains)
         };
-        let (before, after) = (loads(old), loads(new));
+        let (before, after) = (loads(&[]), loads(moves));
         let (mut waits, mut load) = ((0.0, 0.0), 0.0);
         for ((spec, was), (_, is)) in before.iter().zip(after.iter()) {
             if was != is {
@@ -225,9 +236,9 @@ impl Change {
     }
 }
 
-/// A placement that differs from the present one.
+/// Moves that change the present placement.
 pub(super) struct Candidate {
-    pub(super) placement: Placement,
+    /// In order of the tables' ids.
     pub(super) moves: Vec<Move>,
     pub(super) last: Change,
     pub(super) fast: Change,
@@ -239,27 +250,25 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
-    /// `None` if the placement is the present one.
+    /// `None` if there are none.
     pub(super) fn new(
         present: &Placement,
-        placement: Placement,
+        moves: Vec<Move>,
         domains: &[DomainSpec],
         seen: &Seen,
         warmth: &Warmth,
         trigger: &Trigger,
     ) -> Option<Self> {
-        let moves = placement.diff(present);
         if moves.is_empty() {
             return None;
         }
-        let change = |demands: &[_]| Change::new(present, &placement, &moves, demands, domains);
+        let change = |demands: &[_]| Change::new(present, &moves, demands, domains);
         Some(Self {
             last: change(&seen.last),
             fast: change(&seen.fast),
             slow: change(&seen.slow),
             returns: trigger.is_return(&moves, seen.now),
             cold_bytes: warmth.cold_by(&moves) as u64,
-            placement,
             moves,
         })
     }

@@ -36,10 +36,10 @@ impl Warmth {
         };
         let mut on: BTreeMap<DomainId, f64> = BTreeMap::new();
         let used = || {
+            let mut homes = placement.in_order();
             let both = seen.fast.iter().zip(&seen.slow);
-            both.zip(placement.iter())
-                .filter(|((fast, slow), _)| fast.load + slow.load + slow.traffic > 0.0)
-                .map(|((fast, _), (table, homes))| (table, fast.size, homes))
+            both.filter(|(fast, slow)| fast.load + slow.load + slow.traffic > 0.0)
+                .filter_map(move |(fast, _)| Some((fast.table, fast.size, homes.find(fast.table)?)))
         };
         for (_, size, homes) in used() {
             for home in homes {
@@ -80,8 +80,7 @@ impl Warmth {
         warm * step.gained().count() as f64
     }
 
-    /// The present placement with some of `moves`, which make no more than `most` bytes cold, or with one of them.
-    /// First come those that change how many homes a table has, then those that lower the predicted wait by most for
+    /// Some of `moves`, which make no more than `most` bytes cold, or one of them, in order of their tables' ids. First come those that change how many homes a table has, then those that lower the predicted wait by most for
     /// each byte. None is made that would not lower it, except that homes are given up.
     pub(super) fn part(
         &self,
@@ -90,7 +89,7 @@ impl Warmth {
         present: &Placement,
         domains: &[DomainSpec],
         most: f64,
-    ) -> Placement {
+    ) -> Vec<Move> {
         let mut scale = Scale::new(present, demands, domains);
         let count = |homes: &Option<Homes>| homes.as_ref().map_or(0, Homes::len);
         let mut open: Vec<Part> = moves
@@ -133,14 +132,9 @@ impl Warmth {
             let mut steps = open.iter().map(|part| part.step);
             made.extend(steps.find(|step| scale.gain(step) > 0.0));
         }
-        let mut homes: BTreeMap<TableId, Homes> = present
-            .iter()
-            .map(|(table, homes)| (table, homes.clone()))
-            .collect();
-        for step in made {
-            homes.extend(step.to.clone().map(|to| (step.table, to)));
-        }
-        present.next(homes)
+        let mut made: Vec<Move> = made.into_iter().cloned().collect();
+        made.sort_by_key(|step| step.table);
+        made
     }
 }
 

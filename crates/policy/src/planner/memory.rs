@@ -98,7 +98,10 @@ impl Memories {
 
     /// What is left of a budget for copies beyond one of each table.
     pub(super) fn left_of(&self, budget: u64) -> u64 {
-        budget.saturating_sub(self.extra())
+        match budget {
+            0 => 0,
+            _ => budget.saturating_sub(self.extra()),
+        }
     }
 
     /// Sets both, without any copies; nothing changes before `rests_until`. Returns the size before.

@@ -32,18 +32,22 @@ impl Peaks {
         }
     }
 
-    /// Takes note of what is asked for `now`.
+    /// Takes note of what is asked for `now`. Tables that are left out ask for nothing.
     pub(super) fn note(&mut self, now: Time, demands: &[Demand]) {
         let passed = now.since(self.noted).as_secs_f64();
         let keeps = 0.5_f64.powf(passed / self.half_life.as_secs_f64().max(1e-9));
         self.noted = now;
-        for demand in demands {
+        self.of.values_mut().for_each(|peak| *peak *= keeps);
+        for demand in demands.iter().filter(|demand| demand.load >= FORGOTTEN) {
             let peak = self.of.entry(demand.table).or_default();
-            *peak = (*peak * keeps).max(demand.load);
-            if *peak < FORGOTTEN {
-                self.of.remove(&demand.table);
-            }
+            *peak = peak.max(demand.load);
         }
+        self.of.retain(|_, peak| *peak >= FORGOTTEN);
+    }
+
+    /// The tables that have one, in id order.
+    pub(super) fn tables(&self) -> impl Iterator<Item = TableId> + '_ {
+        self.of.keys().copied()
     }
 
     pub(super) fn forget(&mut self, table: TableId) {

@@ -12,7 +12,7 @@ const NO_TRAFFIC: f64 = 1.0;
 const NO_LOAD: f64 = 1e-9;
 
 /// A tally for each domain.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Tallies {
     placing: PlaceBy,
     /// Sorted by id, each domain once.
@@ -73,6 +73,33 @@ impl Tallies {
         match self.caches[position] {
             0 => true,
             cache => self.list[position].bytes + size_bytes.min(cache) as f64 <= cache as f64,
+        }
+    }
+
+    /// Nothing is asked for, and the domains have these cores.
+    pub(super) fn clear_loads(&mut self, domains: &[DomainSpec]) {
+        for spec in domains {
+            let position = self.list.binary_search_by_key(&spec.id, |tally| tally.id);
+            if let Ok(position) = position {
+                self.list[position].cores = spec.cores;
+            }
+        }
+        self.list.iter_mut().for_each(|tally| tally.load = 0.0);
+    }
+
+    /// Each domain is asked for as much as there.
+    #[cfg(test)]
+    pub(super) fn take_loads(&mut self, other: &Self) {
+        for (own, other) in self.list.iter_mut().zip(&other.list) {
+            own.load = other.load;
+            own.cores = other.cores;
+        }
+    }
+
+    /// Counts more load on the homes of a table that is counted there.
+    pub(super) fn add_load(&mut self, homes: &Homes, load: f64) {
+        for home in homes {
+            self.on(home.domain, 0).0.load += load * home.share();
         }
     }
 
