@@ -177,7 +177,7 @@ impl Searcher {
         let entry = self.descend(graph);
         let distances = walked(&self.query, graph);
         self.scratch
-            .begin(&graph.ground(), &distances, [entry], ef, kept(graph, k, ef));
+            .begin(&graph.ground(), &distances, entry, ef, kept(graph, k, ef));
     }
 
     #[inline]
@@ -282,13 +282,15 @@ impl Searcher {
         )
     }
 
-    /// Prepares the query, and goes down the upper layers to where a walk over the ground begins.
-    fn descend(&mut self, graph: &Frozen) -> u32 {
+    /// Prepares the query, and goes down the upper layers to where a walk over the ground begins; it also begins at node 0, from
+    /// which links lead to every row.
+    fn descend(&mut self, graph: &Frozen) -> [u32; 2] {
         let meta = &graph.meta;
         self.query
             .set(&self.vector, meta.rows, meta.metric, graph.grids());
         let distances = walked(&self.query, graph);
-        self.scratch.enter(graph.upper(), &distances, meta.one_look)
+        let entry = self.scratch.enter(graph.upper(), &distances, meta.one_look);
+        [entry, 0]
     }
 
     /// A walk as [`Searcher::begin`] to [`Searcher::end`] make it, which tells `observer` what it reads.
@@ -324,7 +326,7 @@ impl Searcher {
             stride: (meta.link_bytes * meta.ground_stride) as u32,
             observer,
         };
-        scratch.walk(&ground, &distances, [entry], ef, kept(graph, k, ef));
+        scratch.walk(&ground, &distances, [entry, 0], ef, kept(graph, k, ef));
         self.found(graph, k, None)
     }
 
