@@ -5,7 +5,7 @@ mod common;
 use chiplet_index::{
     BuildError, FlatTable, HnswConfig, HnswTable, MAX_NORM, Metric, RowFormat, normalized,
 };
-use chiplet_table::{Query, Table};
+use chiplet_table::{Filter, Query, Table};
 use common::{assert_well_formed, clustered, recall, unsplit};
 
 const DIM: usize = 24;
@@ -357,4 +357,32 @@ fn a_format_is_named_as_it_is_read() {
         assert_eq!(format.to_string().parse(), Ok(format));
     }
     assert!("f64".parse::<RowFormat>().unwrap_err().contains("f64"));
+}
+
+#[test]
+fn distances_of_codes_stay_within_those_of_the_metric() {
+    let rows = clustered(500, 16, 5);
+    let config = HnswConfig::new(Metric::Cosine);
+    for config in [
+        config.clone().rows(RowFormat::Sq8),
+        config.clone().rows(RowFormat::Bf16),
+        config.clone().rows(RowFormat::Sq4).rerank(RowFormat::Sq8),
+        config.rows(RowFormat::Sq4).inside_refined(),
+    ] {
+        let table = HnswTable::build(&rows, 16, &config).unwrap();
+        for (row, k) in rows.chunks_exact(16).zip([10, 500].into_iter().cycle()) {
+            for sign in [1.0, -1.0] {
+                let query: Vec<f32> = row.iter().map(|x| sign * x).collect();
+                let query = Query::new(query).top(k).ef(500);
+                for query in [query.clone(), query.filter(Filter::ids(0..9))] {
+                    let hits = unsplit(&table, &query);
+                    let distances = hits.iter().map(|hit| hit.distance);
+                    let outside: Vec<f32> =
+                        distances.filter(|d| !(0.0..=2.0).contains(d)).collect();
+                    assert!(outside.is_empty(), "{config:?}: {outside:?}");
+                    assert!(hits.is_sorted());
+                }
+            }
+        }
+    }
 }

@@ -548,3 +548,35 @@ fn a_batch_with_a_bad_query_is_refused_and_an_empty_one_is_empty() {
         Err(SearchError::WrongDimension { .. })
     ));
 }
+
+#[test]
+fn cosines_of_codes_are_at_most_2_from_the_query() {
+    let config = IvfConfig::new(Metric::Cosine);
+    let rows = clustered(ROWS, DIM, 4);
+    let refined = IvfTable::build(&rows, DIM, "IVF24,PQ8x4fs,Refine(SQ8)", &config).unwrap();
+    let refined = ("refined".to_owned(), refined);
+    let by_faiss = config.faiss_scans(true);
+    let by_faiss = IvfTable::build(&rows, DIM, "IVF24,SQ4", &by_faiss).unwrap();
+    let more = [refined, ("by Faiss".to_owned(), by_faiss)];
+    for (name, table) in TABLES.iter().chain(&more) {
+        if table.metric() != Metric::Cosine {
+            continue;
+        }
+        for row in rows.chunks_exact(DIM).step_by(97) {
+            for sign in [1.0, -1.0] {
+                let query = Query::new(row.iter().map(|x| sign * x).collect::<Vec<_>>());
+                let query = query.nprobe(24);
+                for query in [
+                    query.clone().top(ROWS),
+                    query.clone().top(30),
+                    query.radius(2.0),
+                ] {
+                    let hits = unsplit(table, &query);
+                    let outside = hits.iter().find(|hit| !(0.0..=2.0).contains(&hit.distance));
+                    assert_eq!(outside, None, "{name}");
+                    assert_eq!(split(table, &query, u64::MAX), hits, "{name}");
+                }
+            }
+        }
+    }
+}

@@ -338,7 +338,7 @@ impl Searcher {
         let neighbors = |(distance, node)| {
             same(graph, node, k, filter).map(move |node| Neighbor {
                 id: ids.at(node as usize),
-                distance,
+                distance: meta.metric.reported(distance),
             })
         };
         let candidates = self.scratch.pool.iter();
@@ -351,8 +351,9 @@ impl Searcher {
         match graph.full() {
             None => {
                 // All as near as the k-th, so that ties are decided by id.
-                let kth = candidates.clone().nth(k - 1);
-                let near = |&(distance, _): &(f32, u32)| kth.is_none_or(|(kth, _)| distance <= kth);
+                let reported = |(distance, _): (f32, u32)| meta.metric.reported(distance);
+                let kth = candidates.clone().nth(k - 1).map(reported);
+                let near = |&row: &(f32, u32)| kth.is_none_or(|kth| reported(row) <= kth);
                 hits.extend(candidates.take_while(near).flat_map(neighbors));
             }
             Some((format, rows)) => {
@@ -418,7 +419,7 @@ impl Searcher {
             for (&node, &distance) in self.nodes.iter().zip(&self.distances) {
                 nearest.offer(Neighbor {
                     id: ids.at(node as usize),
-                    distance,
+                    distance: meta.metric.reported(distance),
                 });
             }
         }

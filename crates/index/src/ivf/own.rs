@@ -100,7 +100,8 @@ fn near(store: &Store, middles: List<'_>, first: usize, searches: &mut [Scratch]
                 best,
                 ids: Ids::From(first + at),
                 filter: None,
-                clamp: false,
+                // Distances of centroids are not reported.
+                metric: Metric::InnerProduct,
             };
             kernel::scan(Cell::F32, form, &search.query, block, bound, &mut offers);
         }
@@ -150,9 +151,13 @@ pub(super) fn scan(
     } else {
         *start
     };
-    let bound = best.bound();
-    let clamp = shape.metric == Metric::Cosine;
-    let mut offers = Offers::new(best, ids, query, clamp);
+    let mut offers = Offers {
+        best,
+        ids,
+        filter: query.requested_filter(),
+        metric: shape.metric,
+    };
+    let bound = offers.bound();
     let product = Form::Product { start };
     match (shape.coding, shape.metric) {
         (Coding::F32 | Coding::F16 | Coding::Bf16, metric) => {
