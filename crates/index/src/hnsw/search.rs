@@ -77,9 +77,6 @@ const SCAN_ALLOWED: f64 = 0.6;
 /// 8,000 of 100,000 rows of 16 dimensions it takes as long as a scan, for 12,000 1.3 times, for 50,000 3.3 times.
 const MANY: usize = 1000;
 
-/// Rows that a filter is tried on to learn how many it allows.
-const SAMPLE: usize = 128;
-
 /// Distances from `query` to the rows that a walk compares.
 #[inline]
 fn walked<'a>(query: &'a Prepared, graph: &'a Frozen) -> RowDistances<'a> {
@@ -484,20 +481,7 @@ struct Plan {
 impl Plan {
     fn of(graph: &Frozen, filter: &Filter, ef: usize) -> Self {
         let nodes = graph.nodes();
-        let tried = || {
-            let ids = graph.ids();
-            let step = nodes.div_ceil(SAMPLE);
-            let tried = (0..nodes).step_by(step);
-            let allowed = tried.clone().filter(|&node| filter.allows(ids.at(node)));
-            // One is added, as a sample of which none is allowed does not show that none is.
-            (allowed.count() + 1) as f64 / (tried.count() + 1) as f64
-        };
-        let share = match filter.count() {
-            Some(count) if count as usize <= nodes / SAMPLE => count as f64 / nodes as f64,
-            // A set may be of several tables' ids, so no more than this of them are this table's.
-            Some(count) => tried().min(count as f64 / nodes as f64),
-            None => tried(),
-        };
+        let share = graph.ids().allowed(filter, nodes);
         let scan = nodes as f64 * (SCAN_REFUSED * (1.0 - share) + SCAN_ALLOWED * share);
         Self {
             walks: walk_rows(ef, share) < scan,

@@ -135,6 +135,8 @@ fn distance_of(key: u128) -> f32 {
 pub(super) struct Offers<'a> {
     pub(super) best: &'a mut Best,
     pub(super) ids: Ids<'a>,
+    /// Which of the list's rows is the first that is scanned.
+    pub(super) first: usize,
     pub(super) filter: Option<&'a Filter>,
     pub(super) metric: Metric,
 }
@@ -158,8 +160,11 @@ impl Sink for Offers<'_> {
             let lane = which.trailing_zeros() as usize;
             which &= which - 1;
             let distance = self.metric.reported(distances[lane]);
-            self.best
-                .offer(distance, self.ids.at(first + lane), self.filter);
+            self.best.offer(
+                distance,
+                self.ids.at(self.first + first + lane),
+                self.filter,
+            );
         }
         self.bound()
     }
