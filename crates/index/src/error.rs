@@ -136,7 +136,7 @@ pub enum BuildError {
     /// Rows too small for the format that they are stored in: more than one in a hundred would change by more than a
     /// hundredth of its length.
     #[error(
-        "row {row} has a length of {norm:e}, of which {format} would lose more than a hundredth, as of {rows} rows in all; store rows as bf16, or scale them up"
+        "row {row} has a length of {norm:e}, of which {format} would lose more than a hundredth, as of {rows} rows in all; scale rows up, or store as bf16 what f16 does not hold"
     )]
     TooSmall {
         /// The number of the first such row.

@@ -51,9 +51,9 @@ pub use adopt::{Cosine, GraphDistance, InnerProduct, SquaredL2};
 pub use config::HnswConfig;
 pub use fit::Fit;
 pub use format::RowFormat;
-#[cfg(feature = "faiss")]
-pub(crate) use format::check_rows;
 pub(crate) use format::{Grid, Grids, Prepared, RowDistances};
+#[cfg(feature = "faiss")]
+pub(crate) use format::{check_rows, check_small};
 use frozen::Frozen;
 pub(crate) use frozen::KIND;
 #[doc(hidden)]

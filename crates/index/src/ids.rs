@@ -1,10 +1,15 @@
 //! Ids of rows: those that a build is given, and those that a table keeps.
 
+use chiplet_table::Filter;
+
 use crate::error::BuildError;
 use crate::image::{Draft, FileError, Image, ImageMut, Section};
 use crate::kernel;
 use crate::progress::Watch;
 use crate::reserve;
+
+/// Rows that a filter is tried on to learn how many it allows.
+const SAMPLE: usize = 128;
 
 /// The ids of a build's rows: row numbers, unless others were given.
 pub(crate) struct RowIds<'a> {
@@ -156,6 +161,22 @@ impl Ids<'_> {
             }
             Self::Narrow(ids) => ids.binary_search(&narrow()?).ok(),
             Self::Wide(ids) => ids.binary_search(&id).ok(),
+        }
+    }
+
+    /// About which share of the first `count` rows `filter` allows.
+    pub(crate) fn allowed(&self, filter: &Filter, count: usize) -> f64 {
+        let tried = || {
+            let tried = (0..count).step_by(count.div_ceil(SAMPLE).max(1));
+            let allowed = tried.clone().filter(|&place| filter.allows(self.at(place)));
+            // One is added, as a sample of which none is allowed does not show that none is.
+            (allowed.count() + 1) as f64 / (tried.count() + 1) as f64
+        };
+        match filter.count() {
+            Some(allowed) if allowed as usize <= count / SAMPLE => allowed as f64 / count as f64,
+            // A set may be of several tables' ids, so no more than this of them are this table's.
+            Some(allowed) => tried().min(allowed as f64 / count as f64),
+            None => tried(),
         }
     }
 

@@ -3,7 +3,7 @@
 //! A query runs in three steps, none of which changes the index, so any number of threads may be in any of
 //! them:
 //!
-//! 1. `coarse`: the quantizer finds the `nprobe` lists whose centroids are nearest.
+//! 1. `coarse`: the quantizer finds the `nprobe` lists whose centroids are nearest, of those that hold rows.
 //! 2. `scan`: the lists of a scan unit are searched for the nearest rows.
 //! 3. `merge`: the nearest of all units, ties broken by id; compared once more if the table refines.
 //!
@@ -63,7 +63,8 @@ use std::sync::Arc;
 
 use chiplet_policy::ivf_list_bytes;
 use chiplet_table::{
-    Context, Neighbor, Probe, Query, SearchError, SplitTable, Table, TakeAnswer, merge_nearest,
+    Context, Filter, Neighbor, Probe, Query, SearchError, SplitTable, Table, TakeAnswer,
+    merge_nearest,
 };
 
 use crate::metric::Metric;
@@ -150,15 +151,70 @@ impl IvfTable {
         context: &mut Context,
     ) -> Result<(), SearchError> {
         self.prepare(query, search)?;
-        self.coarse_all(std::slice::from_mut(search), context)
+        self.coarse_all(|_| query, std::slice::from_mut(search), context)
     }
 
-    /// Finds the lists that each of the prepared `searches` visits.
-    fn coarse_all(
+    /// Finds the lists that each of the prepared `searches` visits, which are for `query(its number)`.
+    fn coarse_all<'q>(
         &self,
+        query: impl Fn(usize) -> &'q Query,
         searches: &mut [Scratch],
         context: &mut Context,
     ) -> Result<(), SearchError> {
+        self.rank(searches, context)?;
+        for (at, search) in searches.iter_mut().enumerate() {
+            while !self.settle(query(at), search) {
+                search.ranked = search.ranked.saturating_mul(2).min(self.lists);
+                self.rank(std::slice::from_mut(search), context)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves out of the ranked lists those that `query` does not visit: it visits `nprobe` lists that hold rows, and with a
+    /// filter so many that these hold `k` which it allows. `false` if more lists must be ranked for that.
+    fn settle(&self, query: &Query, search: &mut Scratch) -> bool {
+        let (filter, few) = (query.requested_filter(), search.few);
+        let mut lists = match few {
+            true => usize::MAX,
+            false => self.nprobe_of(query),
+        };
+        let mut rows = filter.map_or(0, |_| query.k());
+        // Faiss does not tell all ids of lists that leave out equal rows.
+        let drops = few && matches!(self.scans, Scans::Own { .. });
+        search.visits.retain(|&(list, _)| {
+            let list = list as usize;
+            if (lists == 0 && rows == 0) || self.list_bytes(list) == 0 {
+                return false;
+            }
+            let most = rows.max(usize::from(few));
+            let held = filter.map_or(0, |filter| self.allowed(list, filter, most));
+            lists = lists.saturating_sub(1);
+            rows = rows.saturating_sub(held);
+            !drops || held > 0
+        });
+        (lists == 0 && rows == 0) || search.ranked >= self.lists
+    }
+
+    /// How many rows of `list` `filter` allows, if they are not more than `most`.
+    fn allowed(&self, list: usize, filter: &Filter, most: usize) -> usize {
+        match &self.scans {
+            Scans::Own { store, .. } => {
+                let (rows, ids) = store.list(list);
+                let rows = (0..rows.rows).map(|at| ids.at(at));
+                rows.filter(|&id| filter.allows(id)).take(most).count()
+            }
+            #[cfg(feature = "faiss")]
+            Scans::Faiss(lists) => {
+                let rows = lists.ivf.list_ids(list).into_iter();
+                let rows = rows.map(|row| lists.id(row));
+                rows.filter(|&id| filter.allows(id)).take(most).count()
+            }
+        }
+    }
+
+    /// Ranks as many lists as each of the prepared `searches` says, nearest first.
+    fn rank(&self, searches: &mut [Scratch], context: &mut Context) -> Result<(), SearchError> {
         #[cfg(feature = "faiss")]
         let quantizer = match &self.scans {
             Scans::Own { quantizer, .. } => quantizer.as_deref(),
@@ -167,7 +223,14 @@ impl IvfTable {
         #[cfg(feature = "faiss")]
         if let Some(quantizer) = quantizer {
             for search in searches {
-                let found = quantizer.coarse(&search.query, search.nprobe);
+                if let Scans::Own { store, .. } = &self.scans
+                    && search.ranked == self.lists
+                {
+                    // A graph leaves some out.
+                    context.add_bytes(own::coarse(store, std::slice::from_mut(search)));
+                    continue;
+                }
+                let found = quantizer.coarse(&search.query, search.ranked);
                 search.visits.clear();
                 let found = found.map_err(SearchError::Backend)?.into_iter();
                 let visits = found.map(|(list, distance)| {
@@ -189,9 +252,30 @@ impl IvfTable {
         Ok(())
     }
 
+    /// About which share of the rows `filter` allows.
+    fn share(&self, filter: &Filter) -> f64 {
+        match &self.scans {
+            Scans::Own { store, .. } => store.ids().allowed(filter, self.rows),
+            // Which ids there are is known by list only.
+            #[cfg(feature = "faiss")]
+            Scans::Faiss(_) => {
+                let allowed = filter.count();
+                allowed.map_or(1.0, |allowed| allowed as f64 / self.rows as f64)
+            }
+        }
+    }
+
+    /// Takes what `query` says. Where its filter allows no more rows than `nprobe` lists hold, on average, all of them are
+    /// compared: that costs no more than a search without a filter.
     fn prepare(&self, query: &Query, scratch: &mut Scratch) -> Result<(), SearchError> {
         query.check(self.dim)?;
-        scratch.nprobe = self.nprobe_of(query);
+        scratch.ranked = self.nprobe_of(query);
+        scratch.few = query
+            .requested_filter()
+            .is_some_and(|filter| self.share(filter) * self.lists as f64 <= scratch.ranked as f64);
+        if scratch.few {
+            scratch.ranked = self.lists;
+        }
         let map = match &self.scans {
             Scans::Own { store, .. } => store.map(),
             #[cfg(feature = "faiss")]
@@ -227,7 +311,7 @@ impl IvfTable {
             self.visits(query, scratch, context)?;
             match &self.scans {
                 Scans::Own { store, .. } => {
-                    own::begin(store, (query.k(), query.requested_radius()), scratch);
+                    own::begin(store, self.asked_widths(query), scratch);
                     for at in 0..scratch.visits.len() {
                         let (list, distance) = scratch.visits[at];
                         own::scan(store, query, list as usize, distance, scratch, context)?;
@@ -306,7 +390,7 @@ impl Table for IvfTable {
     }
 
     fn search(&self, query: &Query, context: &mut Context) -> Result<Vec<Neighbor>, SearchError> {
-        let found = self.found(&*self.asked(query)?, context)?;
+        let found = self.found(query, context)?;
         self.answer(query, found, context)
     }
 
@@ -374,7 +458,6 @@ impl SplitTable for IvfTable {
                 probes.len()
             )));
         }
-        let query = &*self.asked(query)?;
         let probes = &probes[start..end];
         if let Some(probe) = probes.iter().find(|probe| probe.list >= self.lists as u64) {
             return Err(SearchError::Backend(format!(
@@ -386,7 +469,7 @@ impl SplitTable for IvfTable {
             self.prepare(query, scratch)?;
             match &self.scans {
                 Scans::Own { store, .. } => {
-                    own::begin(store, (query.k(), query.requested_radius()), scratch);
+                    own::begin(store, self.asked_widths(query), scratch);
                     for probe in probes {
                         own::scan(
                             store,
@@ -411,7 +494,8 @@ impl SplitTable for IvfTable {
         parts: Vec<Vec<Neighbor>>,
         context: &mut Context,
     ) -> Result<Vec<Neighbor>, SearchError> {
-        let found = merge_nearest(self.asked(query)?.k(), parts);
+        query.check(self.dim)?;
+        let found = merge_nearest(self.asked_widths(query).0, parts);
         self.answer(query, found, context)
     }
 }

@@ -70,6 +70,9 @@ impl ExactRows for Kept<'_> {
             }
             poll::read(context, (places.len() * self.rows.stride()) as u64)?;
             rows.compute(Numbers(places), distances);
+            for distance in distances {
+                *distance = self.metric.reported(*distance);
+            }
         }
         Ok(())
     }

@@ -94,6 +94,16 @@ impl Metric {
         self.distances(Element::F32, query, rows, all, out);
     }
 
+    /// What is reported of a distance that codes claim, as they can claim one below the least or above the largest that there is.
+    #[inline]
+    pub(crate) fn reported(self, distance: f32) -> f32 {
+        match self {
+            Self::L2 => distance.clamp(0.0, f32::INFINITY),
+            Self::Cosine => distance.clamp(0.0, 2.0),
+            Self::InnerProduct => distance,
+        }
+    }
+
     /// The reported distances between a prepared query and the prepared rows at `positions`, into `out`.
     ///
     /// # Panics

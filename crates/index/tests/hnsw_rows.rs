@@ -5,7 +5,7 @@ mod common;
 use chiplet_index::{
     BuildError, FlatTable, HnswConfig, HnswTable, MAX_NORM, Metric, RowFormat, normalized,
 };
-use chiplet_table::{Query, Table};
+use chiplet_table::{Filter, Query, Table};
 use common::{assert_well_formed, clustered, recall, unsplit};
 
 const DIM: usize = 24;
@@ -357,4 +357,76 @@ fn a_format_is_named_as_it_is_read() {
         assert_eq!(format.to_string().parse(), Ok(format));
     }
     assert!("f64".parse::<RowFormat>().unwrap_err().contains("f64"));
+}
+
+#[test]
+fn distances_of_codes_stay_within_those_of_the_metric() {
+    let rows = clustered(500, 16, 5);
+    let config = HnswConfig::new(Metric::Cosine);
+    for config in [
+        config.clone().rows(RowFormat::Sq8),
+        config.clone().rows(RowFormat::Bf16),
+        config.clone().rows(RowFormat::Sq4).rerank(RowFormat::Sq8),
+        config.rows(RowFormat::Sq4).inside_refined(),
+    ] {
+        let table = HnswTable::build(&rows, 16, &config).unwrap();
+        for (row, k) in rows.chunks_exact(16).zip([10, 500].into_iter().cycle()) {
+            for sign in [1.0, -1.0] {
+                let query: Vec<f32> = row.iter().map(|x| sign * x).collect();
+                let query = Query::new(query).top(k).ef(500);
+                for query in [query.clone(), query.filter(Filter::ids(0..9))] {
+                    let hits = unsplit(&table, &query);
+                    let distances = hits.iter().map(|hit| hit.distance);
+                    let outside: Vec<f32> =
+                        distances.filter(|d| !(0.0..=2.0).contains(d)).collect();
+                    assert!(outside.is_empty(), "{config:?}: {outside:?}");
+                    assert!(hits.is_sorted());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn codes_of_the_longest_rows_are_compared_without_a_wrap() {
+    let built = |rows: &[f32], dim, metric, format| {
+        let config = HnswConfig::new(metric).rows(format).rerank(RowFormat::F32);
+        let config = match format {
+            RowFormat::Sq8 => HnswConfig::new(metric).rows(format),
+            _ => config,
+        };
+        HnswTable::build(rows, dim, &config)
+    };
+    // Whole cache lines, which have no constant, and rows with one.
+    for dim in [65_536, 65_535] {
+        let row = |value: fn(usize) -> f32| (0..dim).map(value);
+        let rows: Vec<f32> = row(|_| 0.0)
+            .chain(row(|_| 255.0))
+            .chain(row(|i| (i % 2) as f32 * 255.0))
+            .collect();
+        let zeros = Query::new(&rows[..dim]).top(3);
+        let table = built(&rows, dim, Metric::L2, RowFormat::Sq8).unwrap();
+        let distances: Vec<f32> = unsplit(&table, &zeros)
+            .iter()
+            .map(|hit| hit.distance)
+            .collect();
+        let squares = |components: usize| (components as u64 * 255 * 255) as f32;
+        assert_eq!(distances, [0.0, squares(dim / 2), squares(dim)]);
+        let table = built(&rows, dim, Metric::InnerProduct, RowFormat::Sq8).unwrap();
+        let ones = Query::new(vec![1.0; dim]).top(1);
+        let product = -unsplit(&table, &ones)[0].distance / (255 * dim) as f32;
+        assert!((product - 1.0).abs() < 1e-5, "{product}");
+        for format in [RowFormat::Sq4, RowFormat::Sq2, RowFormat::Sq1] {
+            let table = built(&rows, dim, Metric::L2, format).unwrap();
+            for (row, id) in rows.chunks_exact(dim).zip(0..) {
+                assert_eq!(unsplit(&table, &Query::new(row).top(1))[0].id, id);
+            }
+        }
+    }
+    let error = built(&[0.0; 65_537], 65_537, Metric::L2, RowFormat::Sq8).err();
+    let limit = 65_536;
+    assert_eq!(
+        error,
+        Some(BuildError::DimensionTooLarge { dim: 65_537, limit })
+    );
 }

@@ -6,8 +6,9 @@ mod common;
 
 use std::ops::ControlFlow;
 
-use chiplet_index::{BuildError, BuildOptions, IvfConfig, IvfTable, Metric, Stage};
-use common::{assert_progress, clustered};
+use chiplet_index::{BuildError, BuildOptions, FlatTable, IvfConfig, IvfTable, Metric, Stage};
+use chiplet_table::Query;
+use common::{assert_progress, clustered, recall};
 use faiss::index::index_factory;
 use faiss::{Index, MetricType};
 
@@ -150,4 +151,44 @@ fn refuses_to_adopt_indexes_that_are_not_plain_ivf() {
         matches!(refused, BuildError::UnsupportedIndex { .. }),
         "{refused:?}"
     );
+}
+
+/// Under the inner product centroids have length 1, and under L2 squares have few digits: neither may lose small rows in silence.
+#[test]
+fn small_rows_are_found_or_refused() {
+    let ordinary = clustered(2000, 16, 5);
+    for (factory, least) in [
+        ("IVF16,SQ8", 0.9),
+        ("IVF16,SQ4", 0.5),
+        ("IVF16,SQfp16", 0.9),
+        ("IVF16,PQ8x4", 0.1),
+    ] {
+        for metric in [Metric::L2, Metric::InnerProduct] {
+            let found = |scale: f32| {
+                let rows: Vec<f32> = ordinary.iter().map(|x| x * scale).collect();
+                let exact = FlatTable::build(rows.clone(), 16, metric).unwrap();
+                let config = IvfConfig::new(metric).nprobe(16);
+                let table = IvfTable::build(&rows, 16, factory, &config)?;
+                let queries = rows.chunks_exact(16).step_by(61);
+                let queries: Vec<Query> = queries.map(|row| Query::new(row).top(10)).collect();
+                Ok::<f64, BuildError>(recall(&exact, &table, &queries))
+            };
+            let usual = found(1.0).unwrap();
+            assert!(usual > least, "{factory} {metric:?}: {usual}");
+            for scale in [1e-2, 1e-9, 1e-23] {
+                match found(scale) {
+                    Ok(found) => assert!(
+                        found > usual - 0.05,
+                        "{factory} {metric:?} {scale:e}: {found} of {usual}"
+                    ),
+                    Err(error) => {
+                        let told = error.to_string();
+                        assert!(told.contains("scale rows up"), "{told}");
+                        let small = scale < 1e-20 || factory.ends_with("fp16") && scale < 1e-6;
+                        assert!(small, "{factory} {metric:?} {scale:e}: {told}");
+                    }
+                }
+            }
+        }
+    }
 }

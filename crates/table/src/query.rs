@@ -134,8 +134,10 @@ impl Query {
         self
     }
 
-    /// Inverted lists to visit (IVF `nprobe`). More than the table has visits all; 0 is refused with
-    /// [`SearchError::ZeroProbes`]; without it the table's own default holds. Tables without lists ignore it.
+    /// Inverted lists to visit (IVF `nprobe`), of those that hold rows. With a [`Filter`] more are visited until they hold
+    /// `top` rows that it allows, and all where it allows no more rows than `nprobe` lists hold. More than the table has visits
+    /// all; 0 is refused with [`SearchError::ZeroProbes`]; without it the table's own default holds. Tables without lists
+    /// ignore it.
     #[must_use]
     pub fn nprobe(mut self, nprobe: usize) -> Self {
         self.nprobe = Requested::new(nprobe);

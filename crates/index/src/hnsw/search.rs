@@ -77,9 +77,6 @@ const SCAN_ALLOWED: f64 = 0.6;
 /// 8,000 of 100,000 rows of 16 dimensions it takes as long as a scan, for 12,000 1.3 times, for 50,000 3.3 times.
 const MANY: usize = 1000;
 
-/// Rows that a filter is tried on to learn how many it allows.
-const SAMPLE: usize = 128;
-
 /// Distances from `query` to the rows that a walk compares.
 #[inline]
 fn walked<'a>(query: &'a Prepared, graph: &'a Frozen) -> RowDistances<'a> {
@@ -177,7 +174,7 @@ impl Searcher {
         let entry = self.descend(graph);
         let distances = walked(&self.query, graph);
         self.scratch
-            .begin(&graph.ground(), &distances, [entry], ef, kept(graph, k, ef));
+            .begin(&graph.ground(), &distances, entry, ef, kept(graph, k, ef));
     }
 
     #[inline]
@@ -282,13 +279,15 @@ impl Searcher {
         )
     }
 
-    /// Prepares the query, and goes down the upper layers to where a walk over the ground begins.
-    fn descend(&mut self, graph: &Frozen) -> u32 {
+    /// Prepares the query, and goes down the upper layers to where a walk over the ground begins; it also begins at node 0, from
+    /// which links lead to every row.
+    fn descend(&mut self, graph: &Frozen) -> [u32; 2] {
         let meta = &graph.meta;
         self.query
             .set(&self.vector, meta.rows, meta.metric, graph.grids());
         let distances = walked(&self.query, graph);
-        self.scratch.enter(graph.upper(), &distances, meta.one_look)
+        let entry = self.scratch.enter(graph.upper(), &distances, meta.one_look);
+        [entry, 0]
     }
 
     /// A walk as [`Searcher::begin`] to [`Searcher::end`] make it, which tells `observer` what it reads.
@@ -324,7 +323,7 @@ impl Searcher {
             stride: (meta.link_bytes * meta.ground_stride) as u32,
             observer,
         };
-        scratch.walk(&ground, &distances, [entry], ef, kept(graph, k, ef));
+        scratch.walk(&ground, &distances, [entry, 0], ef, kept(graph, k, ef));
         self.found(graph, k, None)
     }
 
@@ -336,7 +335,7 @@ impl Searcher {
         let neighbors = |(distance, node)| {
             same(graph, node, k, filter).map(move |node| Neighbor {
                 id: ids.at(node as usize),
-                distance,
+                distance: meta.metric.reported(distance),
             })
         };
         let candidates = self.scratch.pool.iter();
@@ -349,8 +348,9 @@ impl Searcher {
         match graph.full() {
             None => {
                 // All as near as the k-th, so that ties are decided by id.
-                let kth = candidates.clone().nth(k - 1);
-                let near = |&(distance, _): &(f32, u32)| kth.is_none_or(|(kth, _)| distance <= kth);
+                let reported = |(distance, _): (f32, u32)| meta.metric.reported(distance);
+                let kth = candidates.clone().nth(k - 1).map(reported);
+                let near = |&row: &(f32, u32)| kth.is_none_or(|kth| reported(row) <= kth);
                 hits.extend(candidates.take_while(near).flat_map(neighbors));
             }
             Some((format, rows)) => {
@@ -416,7 +416,7 @@ impl Searcher {
             for (&node, &distance) in self.nodes.iter().zip(&self.distances) {
                 nearest.offer(Neighbor {
                     id: ids.at(node as usize),
-                    distance,
+                    distance: meta.metric.reported(distance),
                 });
             }
         }
@@ -481,20 +481,7 @@ struct Plan {
 impl Plan {
     fn of(graph: &Frozen, filter: &Filter, ef: usize) -> Self {
         let nodes = graph.nodes();
-        let tried = || {
-            let ids = graph.ids();
-            let step = nodes.div_ceil(SAMPLE);
-            let tried = (0..nodes).step_by(step);
-            let allowed = tried.clone().filter(|&node| filter.allows(ids.at(node)));
-            // One is added, as a sample of which none is allowed does not show that none is.
-            (allowed.count() + 1) as f64 / (tried.count() + 1) as f64
-        };
-        let share = match filter.count() {
-            Some(count) if count as usize <= nodes / SAMPLE => count as f64 / nodes as f64,
-            // A set may be of several tables' ids, so no more than this of them are this table's.
-            Some(count) => tried().min(count as f64 / nodes as f64),
-            None => tried(),
-        };
+        let share = graph.ids().allowed(filter, nodes);
         let scan = nodes as f64 * (SCAN_REFUSED * (1.0 - share) + SCAN_ALLOWED * share);
         Self {
             walks: walk_rows(ef, share) < scan,

@@ -102,7 +102,7 @@ impl IvfTable {
         visits: &mut Vec<(u32, usize, f32)>,
         context: &mut Context,
     ) -> Result<(), SearchError> {
-        self.coarse_all(searches, context)?;
+        self.coarse_all(&query, searches, context)?;
         for (at, search) in searches.iter_mut().enumerate() {
             own::begin(store, self.asked_widths(query(at)), search);
         }

@@ -3,10 +3,11 @@
 //! A row is one number, its distance's bits above its id, so that one comparison settles both. Up to [`SMALL`] rows are kept
 //! in order; more are gathered and cut back to `k` now and then, which costs a few steps a row however large `k` is.
 
-use chiplet_table::{Filter, Neighbor, Query};
+use chiplet_table::{Filter, Neighbor};
 
 use crate::ids::Ids;
 use crate::kernel::Sink;
+use crate::metric::Metric;
 
 /// Rows that are kept in order: moving as many numbers costs less than cutting back.
 const SMALL: usize = 24;
@@ -134,18 +135,20 @@ fn distance_of(key: u128) -> f32 {
 pub(super) struct Offers<'a> {
     pub(super) best: &'a mut Best,
     pub(super) ids: Ids<'a>,
+    /// Which of the list's rows is the first that is scanned.
+    pub(super) first: usize,
     pub(super) filter: Option<&'a Filter>,
-    /// Whether distances below 0 are 0: those of codes that claim to be nearer than identical.
-    pub(super) clamp: bool,
+    pub(super) metric: Metric,
 }
 
-impl<'a> Offers<'a> {
-    pub(super) fn new(best: &'a mut Best, ids: Ids<'a>, query: &'a Query, clamp: bool) -> Self {
-        Self {
-            best,
-            ids,
-            filter: query.requested_filter(),
-            clamp,
+impl Offers<'_> {
+    /// No row at a larger distance, by its code, is wanted.
+    pub(super) fn bound(&self) -> f32 {
+        let bound = self.best.bound();
+        // Further ones are reported as that.
+        match self.metric {
+            Metric::Cosine if bound >= 2.0 => f32::INFINITY,
+            _ => bound,
         }
     }
 }
@@ -156,16 +159,14 @@ impl Sink for Offers<'_> {
         while which != 0 {
             let lane = which.trailing_zeros() as usize;
             which &= which - 1;
-            let distance = distances[lane];
-            let distance = if self.clamp {
-                distance.max(0.0)
-            } else {
-                distance
-            };
-            self.best
-                .offer(distance, self.ids.at(first + lane), self.filter);
+            let distance = self.metric.reported(distances[lane]);
+            self.best.offer(
+                distance,
+                self.ids.at(self.first + first + lane),
+                self.filter,
+            );
         }
-        self.best.bound()
+        self.bound()
     }
 }
 

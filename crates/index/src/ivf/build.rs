@@ -14,9 +14,9 @@ use super::kind::Kind;
 use super::linear::Linear;
 use super::{IvfConfig, IvfTable, Scans, factory, ffi, in_memory};
 use crate::error::BuildError;
-use crate::hnsw::check_rows;
+use crate::hnsw::{RowFormat, check_rows, check_small};
 use crate::ids::RowIds;
-use crate::metric::Metric;
+use crate::metric::{Metric, norm};
 use crate::options::BuildOptions;
 use crate::progress::{Stage, Watch};
 use crate::{reserve, rows};
@@ -53,7 +53,7 @@ impl IvfTable {
     /// [`BuildError::ZeroDimension`], [`BuildError::DimensionTooLarge`], [`BuildError::RaggedRows`],
     /// [`BuildError::NotFinite`], [`BuildError::RowTooLong`], [`BuildError::Setting`],
     /// [`BuildError::Factory`], [`BuildError::TooFewRows`], [`BuildError::UnsupportedIndex`],
-    /// [`BuildError::OutOfRange`] and [`BuildError::TooSmall`] (rows that `SQfp16` does not hold),
+    /// [`BuildError::OutOfRange`] and [`BuildError::TooSmall`] (rows that `SQfp16` does not hold, or shorter than 1e-21),
     /// [`BuildError::Memory`], [`BuildError::Faiss`] (a dimension that does not fit the code, for example).
     pub fn build(
         rows: &[f32],
@@ -119,7 +119,11 @@ impl IvfTable {
             }
             None => (rows, dim),
         };
+        check_coded(coded, coded_dim, &description.coded, watch)?;
         let mut index = factory::by_name(&description.coded, coded_dim, config.settings.metric)?;
+        if config.settings.metric == Metric::InnerProduct && are_short(coded, coded_dim) {
+            ffi::code_rows(&mut index);
+        }
         watch.look()?;
         factory::train(&mut index, coded)?;
         watch.end()?;
@@ -293,6 +297,31 @@ impl IvfTable {
             })
             .collect())
     }
+}
+
+/// The length below which the square of a row has fewer than three digits in `f32`. Lists are found by such squares.
+const LEAST_NORM: f64 = 1e-21;
+
+/// Refuses rows that the lists, or the code of `factory`, would lose.
+fn check_coded(
+    rows: &[f32],
+    dim: usize,
+    factory: &str,
+    watch: &Watch<'_>,
+) -> Result<(), BuildError> {
+    let lost = |row: &[f32]| (f64::MIN_POSITIVE..LEAST_NORM).contains(&norm(row));
+    check_small(rows, dim, "a square in f32", lost, watch)?;
+    match factory.ends_with(",SQfp16") {
+        true => check_rows(rows, dim, RowFormat::F16, watch),
+        false => Ok(()),
+    }
+}
+
+/// Whether `rows` are no longer than what is left of them when a centroid is taken off: under the inner product Faiss' have
+/// length 1.
+fn are_short(rows: &[f32], dim: usize) -> bool {
+    let squares = rows.iter().map(|&x| f64::from(x).powi(2));
+    squares.sum::<f64>() < 0.25 * (rows.len() / dim) as f64
 }
 
 /// Components that a thread multiplies between two looks at the report, about: some 10 ms.

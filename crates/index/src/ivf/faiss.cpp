@@ -59,6 +59,16 @@ extern "C" int chiplet_ivf_scan(
     });
 }
 
+// Has an index that is not trained yet code rows as they are, not less their list's centroid.
+extern "C" void chiplet_ivf_code_rows(faiss::Index* index) {
+    // Of other kinds some code residuals only.
+    if (dynamic_cast<faiss::IndexIVFScalarQuantizer*>(index) != nullptr ||
+        dynamic_cast<faiss::IndexIVFPQ*>(index) != nullptr ||
+        dynamic_cast<faiss::IndexIVFPQFastScan*>(index) != nullptr) {
+        static_cast<faiss::IndexIVF*>(index)->by_residual = false;
+    }
+}
+
 // What the codes of an index mean. `values` belong to the index.
 struct ChipletCodes {
     // 0: something else; 1: f32; 2: 8 bits in a range a component; 3: f16; 4: bf16; 5: product quantizer; 6: 4 bits in a range a

@@ -115,13 +115,12 @@ impl FaissLists {
 
     /// What Faiss calls a distance, in the convention of [`Metric`].
     pub(super) fn reported(&self, faiss: f32) -> f32 {
-        match self.metric {
+        self.metric.reported(match self.metric {
             Metric::L2 => faiss,
-            // As everywhere, never negative; a compressed code can claim to be nearer than identical.
-            Metric::Cosine => (1.0 - faiss).max(0.0),
+            Metric::Cosine => 1.0 - faiss,
             // Not -faiss: a product of 0 shall be 0.0, as -0.0 would sort before it.
             Metric::InnerProduct => 0.0 - faiss,
-        }
+        })
     }
 }
 

@@ -334,6 +334,9 @@ struct RawCodes {
 }
 
 unsafe extern "C" {
+    /// `faiss.cpp`: has an untrained index code rows as they are.
+    fn chiplet_ivf_code_rows(index: *mut sys::FaissIndex);
+
     /// `faiss.cpp`: what the codes mean.
     fn chiplet_ivf_codes(index: *const sys::FaissIndexIVF, codes: *mut RawCodes) -> c_int;
 
@@ -456,6 +459,12 @@ pub(super) fn linear(index: &IndexImpl) -> Result<(usize, Vec<f32>, Vec<f32>), S
         written(code, &error)?;
     }
     Ok((from, matrix, shift))
+}
+
+/// Has `index`, which is not trained yet, code rows as they are, not less their list's centroid.
+pub(super) fn code_rows(index: &mut IndexImpl) {
+    // SAFETY: `index` is a live index, of which nobody else has a pointer.
+    unsafe { chiplet_ivf_code_rows(index.inner_ptr()) }
 }
 
 /// The metric of `index`, if it is one of ours.

@@ -26,7 +26,7 @@ use crate::kernel::{self, BLOCK, Bits, Cell, Codebook, Entry, Form, List};
 use crate::metric::Metric;
 use crate::poll;
 
-/// For each search the `nprobe` lists whose centroids are nearest to its `query`, into its `visits`. Returns the bytes read
+/// For each search the lists, as many as it wants ranked, whose centroids are nearest to its `query`, into its `visits`. Returns the bytes read
 /// for all of them.
 ///
 /// Where lists are in groups, those of the nearest groups are looked at: a quarter of all, and four for each one wanted. (40,000
@@ -47,7 +47,7 @@ pub(super) fn coarse(store: &Store, searches: &mut [Scratch]) -> u64 {
         }
     } else {
         for search in &mut *searches {
-            search.nearest_lists.begin(search.nprobe, None);
+            search.nearest_lists.begin(search.ranked, None);
         }
         let (middles, first) = store.group(0);
         compared += near(store, middles, first, searches);
@@ -59,8 +59,8 @@ pub(super) fn coarse(store: &Store, searches: &mut [Scratch]) -> u64 {
 
 /// The nearest lists of the nearest groups. Returns how many centroids were compared.
 fn nearest_of_groups(store: &Store, search: &mut Scratch) -> usize {
-    search.nearest_lists.begin(search.nprobe, None);
-    let enough = search.nprobe.saturating_mul(4) + store.shape().lists / 4;
+    search.nearest_lists.begin(search.ranked, None);
+    let enough = search.ranked.saturating_mul(4) + store.shape().lists / 4;
     let mut compared = 0;
     for at in 0..search.groups.len() {
         let (middles, first) = store.group(search.groups[at] as usize);
@@ -99,8 +99,10 @@ fn near(store: &Store, middles: List<'_>, first: usize, searches: &mut [Scratch]
             let mut offers = Offers {
                 best,
                 ids: Ids::From(first + at),
+                first: 0,
                 filter: None,
-                clamp: false,
+                // Distances of centroids are not reported.
+                metric: Metric::InnerProduct,
             };
             kernel::scan(Cell::F32, form, &search.query, block, bound, &mut offers);
         }
@@ -129,10 +131,17 @@ pub(super) fn scan(
     context: &mut Context,
 ) -> Result<(), SearchError> {
     let (rows, ids) = store.list(list);
-    if rows.rows == 0 {
+    // Blocks of rows that one of is wanted, where few are.
+    let filter = query.requested_filter().filter(|_| scratch.few);
+    let wanted = |first: &usize| {
+        let mut block = *first..rows.rows.min(first + BLOCK);
+        filter.is_none_or(|filter| block.any(|row| filter.allows(ids.at(row))))
+    };
+    let each = filter.map_or(rows.rows.max(1), |_| BLOCK);
+    let mut parts = (0..rows.rows).step_by(each).filter(wanted).peekable();
+    if parts.peek().is_none() {
         return Ok(());
     }
-    poll::read(context, (rows.rows * store.row_bytes()) as u64)?;
     let shape = store.shape();
     if shape.by_list() {
         compare_with(store, Some(list), scratch);
@@ -150,40 +159,53 @@ pub(super) fn scan(
     } else {
         *start
     };
-    let bound = best.bound();
-    let clamp = shape.metric == Metric::Cosine;
-    let mut offers = Offers::new(best, ids, query, clamp);
-    let product = Form::Product { start };
-    match (shape.coding, shape.metric) {
-        (Coding::F32 | Coding::F16 | Coding::Bf16, metric) => {
-            let form = match metric {
-                Metric::L2 => Form::SquaredL2,
-                Metric::Cosine | Metric::InnerProduct => product,
-            };
-            let cell = match shape.coding {
-                Coding::F16 => Cell::F16,
-                Coding::Bf16 => Cell::Bf16,
-                _ => Cell::F32,
-            };
-            kernel::scan(cell, form, shifted, rows, bound, &mut offers);
-        }
-        (Coding::Scaled, metric) => {
-            let form = match metric {
-                Metric::L2 => Form::ScaledL2(&store.values()[shape.dim..]),
-                Metric::Cosine | Metric::InnerProduct => product,
-            };
-            kernel::scan(Cell::U8, form, shifted, rows, bound, &mut offers);
-        }
-        (Coding::Product4 { .. } | Coding::Product8 { .. }, metric) => {
-            let bits = match shape.coding {
-                Coding::Product4 { .. } => Bits::Four,
-                _ => Bits::Eight,
-            };
-            let start = match metric {
-                Metric::L2 => 0.0,
-                Metric::Cosine | Metric::InnerProduct => start,
-            };
-            kernel::scan_codes(bits, tables, start, rows, bound, &mut offers);
+    let mut offers = Offers {
+        best,
+        ids,
+        first: 0,
+        filter: query.requested_filter(),
+        metric: shape.metric,
+    };
+    for first in parts {
+        let rows = List {
+            codes: &rows.codes[first * store.row_bytes()..],
+            rows: each.min(rows.rows - first),
+        };
+        poll::read(context, (rows.rows * store.row_bytes()) as u64)?;
+        offers.first = first;
+        let bound = offers.bound();
+        let product = Form::Product { start };
+        match (shape.coding, shape.metric) {
+            (Coding::F32 | Coding::F16 | Coding::Bf16, metric) => {
+                let form = match metric {
+                    Metric::L2 => Form::SquaredL2,
+                    Metric::Cosine | Metric::InnerProduct => product,
+                };
+                let cell = match shape.coding {
+                    Coding::F16 => Cell::F16,
+                    Coding::Bf16 => Cell::Bf16,
+                    _ => Cell::F32,
+                };
+                kernel::scan(cell, form, shifted, rows, bound, &mut offers);
+            }
+            (Coding::Scaled, metric) => {
+                let form = match metric {
+                    Metric::L2 => Form::ScaledL2(&store.values()[shape.dim..]),
+                    Metric::Cosine | Metric::InnerProduct => product,
+                };
+                kernel::scan(Cell::U8, form, shifted, rows, bound, &mut offers);
+            }
+            (Coding::Product4 { .. } | Coding::Product8 { .. }, metric) => {
+                let bits = match shape.coding {
+                    Coding::Product4 { .. } => Bits::Four,
+                    _ => Bits::Eight,
+                };
+                let start = match metric {
+                    Metric::L2 => 0.0,
+                    Metric::Cosine | Metric::InnerProduct => start,
+                };
+                kernel::scan_codes(bits, tables, start, rows, bound, &mut offers);
+            }
         }
     }
     Ok(())

@@ -1,12 +1,10 @@
 //! What a table that keeps its rows beside their codes does with them: which part of a query goes to the lists, and how what
 //! they find becomes the answer.
 
-use std::borrow::Cow;
-
 use chiplet_table::{Context, Neighbor, Query, SearchError};
 
 use super::{IvfTable, Scans};
-use crate::exact::{nearest_exactly, widened, widths};
+use crate::exact::{nearest_exactly, widths};
 use crate::kept::Kept;
 
 impl IvfTable {
@@ -19,14 +17,6 @@ impl IvfTable {
         }
     }
 
-    /// What the lists are asked for `query`.
-    pub(super) fn asked<'q>(&self, query: &'q Query) -> Result<Cow<'q, Query>, SearchError> {
-        Ok(match self.full() {
-            Some(_) => Cow::Owned(widened(query, self.dim)?),
-            None => Cow::Borrowed(query),
-        })
-    }
-
     /// How many rows the lists are asked for `query`, and within which radius.
     pub(super) fn asked_widths(&self, query: &Query) -> (usize, Option<f32>) {
         match self.full() {
@@ -35,7 +25,7 @@ impl IvfTable {
         }
     }
 
-    /// The answer to `query`, of what the lists have found for what they were [asked](Self::asked).
+    /// The answer to `query`, of what the lists have found for as many as [`Self::asked_widths`] says.
     pub(super) fn answer(
         &self,
         query: &Query,

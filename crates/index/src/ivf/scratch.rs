@@ -14,8 +14,10 @@ use crate::kernel::Tables;
 pub(super) struct Scratch {
     /// The query, as the metric compares it.
     pub(super) query: Vec<f32>,
-    /// Lists that it visits.
-    pub(super) nprobe: usize,
+    /// How many lists are ranked to find those that it visits.
+    pub(super) ranked: usize,
+    /// Whether its filter allows so few rows that all of them are compared.
+    pub(super) few: bool,
     /// The query before it is mapped, where it is.
     pub(super) given: Vec<f32>,
     /// The query, as a list's codes are compared with it.

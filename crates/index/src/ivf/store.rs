@@ -236,12 +236,17 @@ impl Store {
         let rows = range.len();
         let codes: &[u8] = self.image.section(self.places.codes);
         let codes = &codes[self.places.offsets[list]..];
-        let ids = match self.places.ids.of(&self.image) {
+        let ids = match self.ids() {
             Ids::Narrow(ids) => Ids::Narrow(&ids[range]),
             Ids::Wide(ids) => Ids::Wide(&ids[range]),
             Ids::From(first) => Ids::From(first + range.start),
         };
         (List { codes, rows }, ids)
+    }
+
+    /// The ids of all rows.
+    pub(super) fn ids(&self) -> Ids<'_> {
+        self.places.ids.of(&self.image)
     }
 
     /// The centroids of groups of lists, if there are any.

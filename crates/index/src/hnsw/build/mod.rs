@@ -15,6 +15,7 @@ mod copies;
 mod layer;
 mod levels;
 mod lost;
+mod reach;
 mod select;
 mod team;
 
@@ -129,6 +130,7 @@ pub(crate) fn build(
         // A team leaves the first of its pieces out.
         team::run(config, lost.len() + 1, |_| watch.look(), finder)?;
     }
+    Worker::new(&builder).lead_to_all(watch)?;
     let mut links = Links {
         rows: plan.rows,
         ground_stride: config.links(0),
@@ -304,7 +306,7 @@ impl Worker<'_> {
     /// Links to `node` from the nearest nodes with room, `missing` of them.
     fn link_to(&mut self, node: u32, mut missing: u8) {
         let ground = &self.builder.layers[0];
-        self.near(node);
+        self.near(node, |entry| entry);
         for at in 0..self.candidates.len() {
             let (_, from) = self.candidates[at];
             if from == node {
@@ -320,15 +322,16 @@ impl Worker<'_> {
         }
     }
 
-    /// The nodes that a walk over the ground towards `node` keeps, into `candidates`.
-    fn near(&mut self, node: u32) {
+    /// The nodes that a walk over the ground towards `node` keeps, into `candidates`. `begin` says where it begins, of where the
+    /// layers above lead.
+    fn near(&mut self, node: u32, begin: impl Fn(u32) -> u32) {
         let builder = self.builder;
         let distances = builder.distances_to(node);
         let higher = builder.layers[1..].iter().rev();
         let entry = self.scratch.enter(higher, &distances, false);
         let ground = &builder.layers[0];
         self.scratch
-            .walk(ground, &distances, [entry], builder.ef, builder.ef);
+            .walk(ground, &distances, [begin(entry)], builder.ef, builder.ef);
         self.candidates.clear();
         self.candidates.extend(self.scratch.pool.iter());
     }

@@ -35,23 +35,35 @@ pub(crate) fn check_rows(
                 }
                 watch.look()?;
             }
-            check_small(rows, dim, watch)
+            check_small(rows, dim, "f16", rounded_away, watch)
         }
         // bfloat16 holds every row that its metric accepts.
         _ => Ok(()),
     }
 }
 
-/// Refuses rows that `f16` rounds to little or nothing: components under 6e-5 lose digits, those under 3e-8 all of them.
-/// Small components of longer rows lose nothing that counts, nor do single rows: beside the others they are zeros.
-fn check_small(rows: &[f32], dim: usize, watch: &Watch<'_>) -> Result<(), BuildError> {
-    let lost = |row: &[f32]| {
-        let pairs = row.iter().map(|&x| (x, half::f16::from_f32(x).to_f32()));
-        let lost: f64 = pairs
-            .map(|(x, y)| (f64::from(x) - f64::from(y)).powi(2))
-            .sum();
-        lost.sqrt() > norm(row) / 100.0
-    };
+/// Whether `f16` rounds `row` to little or nothing: components under 6e-5 lose digits, those under 3e-8 all of them. Small
+/// components of longer rows lose nothing that counts.
+fn rounded_away(row: &[f32]) -> bool {
+    let pairs = row.iter().map(|&x| (x, half::f16::from_f32(x).to_f32()));
+    let lost: f64 = pairs
+        .map(|(x, y)| (f64::from(x) - f64::from(y)).powi(2))
+        .sum();
+    lost.sqrt() > norm(row) / 100.0
+}
+
+/// Refuses rows of which more than a hundredth are `lost` in `format`. Single rows are not refused: beside the others they are
+/// zeros.
+///
+/// # Errors
+/// [`BuildError::TooSmall`], [`BuildError::Stopped`].
+pub(crate) fn check_small(
+    rows: &[f32],
+    dim: usize,
+    format: &'static str,
+    lost: impl Fn(&[f32]) -> bool,
+    watch: &Watch<'_>,
+) -> Result<(), BuildError> {
     let (mut first, mut number) = (None, 0);
     for (row, values) in rows.chunks_exact(dim).enumerate() {
         if lost(values) {
@@ -65,7 +77,7 @@ fn check_small(rows: &[f32], dim: usize, watch: &Watch<'_>) -> Result<(), BuildE
             row,
             norm: norm(values),
             rows: number,
-            format: "f16",
+            format,
         }),
         _ => Ok(()),
     }

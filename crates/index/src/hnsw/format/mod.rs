@@ -24,6 +24,8 @@ mod rotation;
 mod row_format;
 
 pub(crate) use check::check_rows;
+#[cfg(feature = "faiss")]
+pub(crate) use check::check_small;
 pub(super) use chosen::Chosen;
 pub(super) use few_bits::FewBits;
 pub(crate) use grid::Grid;

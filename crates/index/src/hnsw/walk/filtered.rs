@@ -20,7 +20,7 @@ impl Scratch {
         &mut self,
         layer: &impl Layer,
         distances: &impl Distances,
-        entry: u32,
+        entries: [u32; 2],
         ef: usize,
         allows: impl Fn(u32) -> bool,
         budget: usize,
@@ -32,7 +32,7 @@ impl Scratch {
         self.compared = 0;
         self.frontier.clear();
         self.pool.reset(ef, ef);
-        self.meet_where(distances, [entry].into_iter(), nodes, &allows);
+        self.meet_where(distances, entries.into_iter(), nodes, &allows);
         let mut finished = true;
         let mut steps = 0;
         while let Some(Reverse(nearest)) = self.frontier.pop() {

@@ -65,7 +65,7 @@ enum Form {
     #[default]
     Weighted,
     /// Squared distances; this is added to the constant of a row.
-    Squared(i32),
+    Squared(i64),
     /// Squared distances of a query with components outside the codes, whose weights are digits.
     Outside {
         digits: Digits,
@@ -86,7 +86,7 @@ impl CodeQuery {
     pub(crate) fn squared_l2(&mut self, query: impl ExactSizeIterator<Item = u8>) {
         let mut squares = 0;
         self.fill(query.map(|code| {
-            squares += i32::from(code) * i32::from(code);
+            squares += i64::from(code) * i64::from(code);
             (code ^ 0x80).cast_signed()
         }));
         self.form = Form::Squared(squares);
@@ -158,11 +158,9 @@ impl CodeQuery {
                 });
             }
             Form::Squared(squares) => sums(kind, weights, rows, positions, out, |sum, row| {
-                // Up to 2^31, and as much again for a row that is farther than its codes say. A damaged constant may wrap.
-                squares
-                    .wrapping_add(constant(row))
-                    .wrapping_sub(sum.wrapping_mul(2))
-                    .cast_unsigned() as f32
+                // Up to 2^32, and half as much again for a row that is farther than its codes say. Less than 0 if the constant is
+                // damaged.
+                (squares + i64::from(constant(row)) - 2 * i64::from(sum)) as f32
             }),
             Form::Outside {
                 digits,
@@ -233,7 +231,7 @@ impl Sums<Portable> for Squares {
         let pairs = weights.iter().zip(row);
         let differences = pairs.map(|(&w, &r)| i16::from(w) + 128 - i16::from(r));
         let squares = differences.map(|d| i32::from(d) * i32::from(d));
-        // Up to 2^31, which a caller takes as an unsigned number.
+        // Up to 2^32, which a caller takes as an unsigned number.
         squares.fold(0, i32::wrapping_add)
     }
 

@@ -163,7 +163,8 @@ impl PlaneQuery {
                 const UNIT: f32 = 1.0 / (FINE * FINE) as f32;
                 let kind = SquaredNibbles { bytes: self.bytes };
                 sums(kind, &self.weights, rows, positions, out, |sum, _| {
-                    (squares + 8 * sum) as f32 * UNIT
+                    // Up to 2^32.
+                    squares.wrapping_add(8 * sum).cast_unsigned() as f32 * UNIT
                 });
             }
             Form::Outside { digits, squares } => {

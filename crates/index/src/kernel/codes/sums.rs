@@ -8,8 +8,8 @@ use super::super::level::{Level, level};
 use super::super::portable::Portable;
 use super::super::{Positions, Rows};
 
-/// Components whose squared differences fit in an `i32`: 255^2 each.
-pub(crate) const MAX_DIM: usize = 32_768;
+/// Components whose squared differences fit in an `u32`, 255^2 each, and whose products in an `i32`, 255 times 128 each.
+pub(crate) const MAX_DIM: usize = 65_536;
 
 /// Rows that are asked for ahead of those computed.
 const AHEAD: usize = 16;
