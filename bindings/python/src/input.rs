@@ -52,6 +52,14 @@ impl<'py> Rows<'py> {
         }
     }
 
+    /// Many vectors as an array of Python's.
+    pub(crate) fn array(&self) -> PyResult<Bound<'py, PyAny>> {
+        match self {
+            Self::One(_) => Err(PyTypeError::new_err("one vector is no array of rows")),
+            Self::Many(rows, _) => Ok(rows.as_any().clone()),
+        }
+    }
+
     /// How many rows there are, `None` for a single vector.
     pub(crate) fn count(&self) -> Option<usize> {
         match self {

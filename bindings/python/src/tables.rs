@@ -1,5 +1,6 @@
 //! Tables as Python sees them: what all kinds can do, and how each is made.
 
+use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -11,11 +12,11 @@ use chiplet::index::{
     RowFormat, Stage, faiss_file,
 };
 use chiplet::{Table, index};
-use numpy::PyArray1;
+use numpy::{PyArray1, PyArrayMethods};
 use pyo3::PyClass;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::PyBytes;
 
 use crate::asked::Asked;
 use crate::direct;
@@ -205,24 +206,29 @@ impl PyIvf {
     /// Has the faiss-cpu that is installed train an index of that description on `x`, and makes a table of it.
     ///
     /// factory: Faiss' words, as "IVF1024,SQ8" or "IVF1024,PQ32x4fs". nprobe: lists of a search that does not say.
-    /// Raises `ImportError` without faiss-cpu, and `BuildError`.
+    /// Raises `ImportError` without faiss-cpu, and `BuildError`, with the row and component of what is not finite.
     #[staticmethod]
-    #[pyo3(signature = (x, factory, *, metric="l2", nprobe=None, ids=None))]
+    #[pyo3(signature = (x, factory, *, metric="l2", nprobe=16, ids=None))]
     fn build(
         py: Python<'_>,
         x: &Bound<'_, PyAny>,
         factory: &str,
         metric: &str,
-        nprobe: Option<usize>,
+        nprobe: usize,
         ids: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
-        metric_of(metric)?;
-        let keywords = PyDict::new(py);
-        keywords.set_item("metric", metric)?;
-        keywords.set_item("nprobe", nprobe)?;
-        keywords.set_item("ids", ids)?;
+        let kind = metric_of(metric)?;
+        let rows = Rows::of_table(x)?;
+        let (values, dim) = (rows.values()?, rows.dim());
+        // What Faiss throws in a thread of its own ends the process, so it sees no row that might make it.
+        let prepared = unlocked(py, || kind.prepare_rows(values, dim)).or_raise(py)?;
+        let shape = [values.len() / dim, dim];
+        let prepared = match prepared {
+            Cow::Borrowed(_) => rows.array()?,
+            Cow::Owned(scaled) => PyArray1::from_vec(py, scaled).reshape(shape)?.into_any(),
+        };
         let trainer = py.import("chiplet._faiss")?.getattr("train")?;
-        let index = trainer.call((x, factory), Some(&keywords))?;
+        let index = trainer.call1((prepared, factory, metric, nprobe, ids))?;
         from_faiss(&index, Some(metric))
     }
 }

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import Rows
+from test_processes import python
 
 import chiplet
 
@@ -55,6 +56,43 @@ def test_what_faiss_has_and_chiplet_has_not() -> None:
         chiplet.from_faiss({})
     with pytest.raises(chiplet.BuildError, match="IVF"):
         chiplet.Ivf.build(np.eye(8, dtype=np.float32), "HNSW32")
+
+
+def test_lists_are_visited_as_in_rust_unless_said(rows: Rows, queries: Rows) -> None:
+    table = chiplet.Ivf.build(rows, "IVF64,Flat")
+    assert (table.search(queries, k=10).ids == table.search(queries, k=10, nprobe=16).ids).all()
+    with pytest.raises(chiplet.BuildError, match="nprobe is 0"):
+        chiplet.Ivf.build(rows, "IVF64,Flat", nprobe=0)
+
+
+@pytest.mark.parametrize("factory", [*FACTORIES, "IVF16_HNSW8,Flat", "OPQ4,IVF16,PQ4", "PCA4,IVF16,Flat", "IVF16,SQ4"])
+def test_no_row_ends_the_process(factory: str) -> None:
+    # What Faiss throws in a thread of OpenMP's cannot be caught.
+    ended = python(f"""
+for metric in "l2", "ip", "cosine":
+    for size in 0, 1e-30, 1e18, 3.9e18, 4.1e18, 1e19, 3e38, float("inf"), float("nan"):
+        for count in 1, 15, 16, 40, 300:
+            few = rows[:count].copy()
+            few[count // 2] = 0
+            few[count // 2, 3] = size
+            try:
+                table = chiplet.Ivf.build(few, {factory!r}, metric=metric)
+                table.search(few, k=300, nprobe=1_000)
+                assert metric == "cosine" or size < 4e18
+            except chiplet.BuildError as why:
+                said = str(why)
+                assert size < 4e18 or count < 256 or f"row {{count // 2}} has" in said, said
+print("over")
+""", dim=12)
+    assert ended.stdout.endswith("over\n"), ended.stderr
+
+
+def test_a_description_of_no_lists_says_what_is_accepted(rows: Rows) -> None:
+    for factory in ("LSH", "HNSW32", "", "IVF", "IVF16", "IVF16,PQ7", "IVF16,Nothing", "IVF99999999999,Flat"):
+        for metric in ("l2", "cosine"):
+            with pytest.raises(chiplet.BuildError, match="(accepted is IVF<lists>,<code>|cannot train)") as refused:
+                chiplet.Ivf.build(rows, factory, metric=metric)  # type: ignore[arg-type]  # pyright: ignore
+            assert "faiss::" not in str(refused.value)
 
 
 def test_without_faiss(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,7 +101,7 @@ class Ivf(Table):
         factory: str,
         *,
         metric: _Metric = "l2",
-        nprobe: int | None = None,
+        nprobe: int = 16,
         ids: npt.ArrayLike | None = None,
     ) -> Ivf: ...
 
