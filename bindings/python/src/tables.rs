@@ -9,7 +9,7 @@ use std::thread;
 
 use chiplet::index::{
     AnyTable, BuildError, BuildOptions, FlatTable, HnswConfig, HnswTable, Metric, Pages, Progress,
-    RowFormat, Stage, faiss_file,
+    RowFormat, faiss_file,
 };
 use chiplet::{Table, index};
 use numpy::{PyArray1, PyArrayMethods};
@@ -330,12 +330,7 @@ fn built<T: Send>(
 fn tell(py: Python<'_>, progress: Option<&Py<PyAny>>, at: Progress) -> PyResult<()> {
     py.check_signals()?;
     if let Some(progress) = progress {
-        let stage = match at.stage {
-            Stage::Training => "training",
-            Stage::Adding => "adding",
-            _ => "finishing",
-        };
-        progress.call1(py, (stage, at.done, at.total))?;
+        progress.call1(py, (at.stage.to_string(), at.done, at.total))?;
     }
     Ok(())
 }

@@ -64,7 +64,12 @@ def test_row_formats(rows: Rows, queries: Rows) -> None:
 def test_progress(rows: Rows) -> None:
     seen: list[tuple[str, int, int]] = []
     chiplet.Hnsw.build(rows, progress=lambda stage, done, total: seen.append((stage, done, total)))
-    assert ("adding", 0, 2_000) in seen and ("adding", 2_000, 2_000) in seen
+    stages = ["checking", "adding", "finishing"]
+    assert list(dict.fromkeys(stage for stage, _, _ in seen)) == stages
+    for stage in stages:
+        assert (stage, 0, 2_000) in seen and (stage, 2_000, 2_000) in seen
+    # Each stage comes once, and goes on.
+    assert seen == sorted(seen, key=lambda each: (stages.index(each[0]), each[1]))
 
 
 def test_a_progress_that_raises_ends_the_build(rows: Rows) -> None:
