@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import Rows, added
+from test_processes import python
 
 import chiplet
 
@@ -260,6 +261,29 @@ def test_errors_of_the_system(tmp_path: Path, flat: chiplet.Flat) -> None:
     assert missing.value.errno == 2 and str(missing.value.filename).endswith("absent")
     with pytest.raises(chiplet.FileError, match="not a regular file"):
         flat.save("/dev/null")
+
+
+def test_a_folder_that_does_not_exist(tmp_path: Path, flat: chiplet.Flat, hnsw: chiplet.Hnsw) -> None:
+    path = tmp_path / "absent" / "t"
+    for table in (flat, hnsw):
+        with pytest.raises(FileNotFoundError) as missing:
+            table.save(path)
+        assert str(missing.value) == f"cannot write {path}: the folder does not exist"
+        assert isinstance(missing.value, chiplet.MissingFile) and missing.value.errno == 2
+
+
+def test_names_are_those_that_users_write() -> None:
+    ended = python("""
+assert not any(name.startswith("chiplet.compat") for name in sys.modules)
+print(chiplet.compat.hnswlib.Index("l2", 4), chiplet.compat.faiss, chiplet.ann_benchmarks.Hnsw)
+chiplet.Flat.build(rows).search(rows[0], 0)
+""")
+    assert ended.stdout.startswith("<chiplet.compat.hnswlib.Index("), ended.stderr
+    assert ended.stderr.splitlines()[-1].startswith("chiplet.QueryError: k = 0")
+    assert not hasattr(chiplet, "absent")
+    for name in chiplet.__all__:
+        named = getattr(chiplet, name)
+        assert getattr(named, "__module__", None) in ("chiplet", None, "chiplet._chiplet") and "_" not in repr(named)[:9]
 
 
 def test_what_cannot_be_pickled(executor: chiplet.Executor, flat: chiplet.Flat) -> None:

@@ -14,6 +14,7 @@ the *negated* product for ``"ip"``. Times are in seconds, sizes in bytes.
 """
 
 import atexit
+from typing import TYPE_CHECKING, Any
 
 from ._chiplet import Executor, Filter, Flat, Hnsw, Ivf, Table, __version__, close_all, from_faiss, open, place
 from ._errors import (
@@ -32,6 +33,9 @@ from ._errors import (
     UnknownTable,
 )
 from ._hits import Hits
+
+if TYPE_CHECKING:
+    from . import ann_benchmarks, compat
 
 __all__ = [
     "BuildError",
@@ -59,6 +63,21 @@ __all__ = [
     "open",
     "place",
 ]
+
+# Tracebacks, help() and pickles name things as users do.
+for _name in __all__:
+    if isinstance(_public := globals()[_name], type):
+        _public.__module__ = __name__
+
+
+def __getattr__(name: str) -> Any:
+    # Seldom used: `import chiplet` does not wait for them.
+    if name in ("ann_benchmarks", "compat"):
+        from importlib import import_module
+
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 # A callable that runs on a worker needs the interpreter.
 atexit.register(close_all)
