@@ -16,7 +16,7 @@ the *negated* product for ``"ip"``. Times are in seconds, sizes in bytes.
 import atexit
 from typing import TYPE_CHECKING, Any
 
-from ._chiplet import Executor, Filter, Flat, Hnsw, Ivf, Table, __version__, close_all, from_faiss, open, place
+from ._chiplet import Filter, Flat, Hnsw, Ivf, Table, __version__, close_all, from_faiss, open, place
 from ._errors import (
     BuildError,
     Closed,
@@ -32,10 +32,12 @@ from ._errors import (
     TopologyWarning,
     UnknownTable,
 )
-from ._hits import Hits
+from ._executor import Executor
+from ._hits import Hits, HitsOver
 
 if TYPE_CHECKING:
-    from . import ann_benchmarks, compat
+    from . import ann_benchmarks as ann_benchmarks
+    from . import compat as compat
 
 __all__ = [
     "BuildError",
@@ -49,6 +51,7 @@ __all__ = [
     "Flat",
     "Forked",
     "Hits",
+    "HitsOver",
     "Hnsw",
     "Ivf",
     "MissingFile",
