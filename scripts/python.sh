@@ -28,6 +28,11 @@ PYO3_PYTHON=${found[0]#* } cargo clippy --locked --quiet --all-targets --manifes
 
 auditwheel show "$wheel" | tr '\n' ' ' | grep -o '"manylinux_2_17_x86_64"' >/dev/null || { say "$wheel is no manylinux2014"; exit 1; }
 abi3audit --strict "$wheel"
+# Its page on PyPI is not beside the sources: what it links to must be somewhere, and nothing of it is yet.
+if unzip -p "$wheel" '*.dist-info/METADATA' | grep -nE '\]\(|https?://'; then
+  say "the description in $wheel links there"
+  exit 1
+fi
 bytes=$(stat -c %s "$wheel")
 say "$(basename "$wheel"): $((bytes / 1024)) KiB"
 [ "$bytes" -lt 10000000 ] || { say "it is to have less than 10 MB"; exit 1; }

@@ -7,6 +7,7 @@ wanted=$(sha256sum <"$requirements")
 if [ "$(cat "$folder/made-of" 2>/dev/null)" != "$wanted" ]; then
   rm -rf "$folder"
   "$python" -m venv "$folder"
-  "$folder/bin/pip" install --quiet --disable-pip-version-check --requirement "$requirements"
+  # It says what it fetches: some of it has a hundred megabytes.
+  "$folder/bin/pip" install --disable-pip-version-check --requirement "$requirements" >&2
   printf '%s' "$wanted" >"$folder/made-of"
 fi

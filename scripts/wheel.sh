@@ -18,6 +18,8 @@ scripts/venv.sh "$work/tools" "$crate/requirements-build.txt"
 # maturin finds zig by the Python of PATH.
 export PATH=$PWD/$work/tools/bin:$PATH
 
+# The crates have no home in the network that their manifests could name, which cargo says of each.
+exec 3>&2 2> >(grep --line-buffered -v -e 'manifest has no documentation, homepage or repository' -e 'manifest.html#package-metadata' >&3)
 rm -rf "$work/dist"
 maturin sdist --manifest-path "$crate/Cargo.toml" --out "$work/dist" >&2
 maturin build --release --locked --zig --compatibility manylinux2014 --auditwheel check \

@@ -109,9 +109,7 @@ async def both(executor: chiplet.Executor, pool: ThreadPoolExecutor, clients: in
 
 
 counts = (1, 4, 16, 64, 256, 1_000)
-# As many may wait as are asked for; beyond its limits an executor refuses.
-roomy = chiplet.Executor(queue_limit=4_000, table_queue_limit=2_000)
-with roomy as executor, ThreadPoolExecutor(32) as pool:
+with chiplet.Executor() as executor, ThreadPoolExecutor(32) as pool:
     executor.add("words", chiplet.Hnsw.build(rows, metric="cosine"))
     rates = [asyncio.run(both(executor, pool, clients)) for clients in counts]
 

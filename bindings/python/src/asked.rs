@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use chiplet::{Block, BlockAnswers, Query, SearchError};
+use chiplet::index::Metric;
+use chiplet::{Block, BlockAnswers, Query, SearchError, Table};
 use pyo3::prelude::*;
 
-use crate::errors::{Class, Raise};
+use crate::errors::{Class, OrRaise, Raise};
 use crate::gil::unlocked;
-use crate::hits::{Hits, NO_ID};
+use crate::hits::{Hits, NO_ID, signed};
 use crate::input::{Filters, Rows};
 use crate::query::Settings;
+use crate::tables::Shared;
 
 /// Neighbours that are never refused for the room that they take.
 const ALWAYS_ALLOWED: usize = 1 << 20;
@@ -21,31 +23,34 @@ pub(crate) struct Asked<'py> {
     pub(crate) rows: Rows<'py>,
     pub(crate) settings: Settings,
     pub(crate) filters: Filters,
+    pub(crate) metric: Metric,
 }
 
 impl<'py> Asked<'py> {
     /// # Errors
-    /// For a table of `dim` components and `len` rows: another dimension, a `k` that asks for far more than there is,
-    /// another number of filters than of vectors.
+    /// Another dimension than the table's, settings of another kind of table, a `k` that asks for far more than there is, another
+    /// number of filters than of vectors.
     pub(crate) fn of(
-        (dim, len): (usize, usize),
+        table: &Shared,
         q: &Bound<'py, PyAny>,
         settings: Settings,
         filter: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Self> {
         let rows = Rows::of(q)?;
-        let (expected, got) = (dim, rows.dim());
+        let (expected, got) = (table.table.dim(), rows.dim());
         if expected != got {
             return Err(SearchError::WrongDimension { expected, got }.raise(q.py()));
         }
         let count = rows.count().unwrap_or(1);
-        check_k(q.py(), settings.k, count, len)?;
-        let filters = Filters::of(filter, count)?;
+        settings.check(q.py(), &table.table)?;
+        check_k(q.py(), settings.k, count, table.table.len())?;
+        let filters = Filters::of(filter, count, table)?;
         Ok(Self {
             count,
             rows,
             settings,
             filters,
+            metric: table.table.metric(),
         })
     }
 
@@ -94,9 +99,17 @@ pub(crate) fn of_block(py: Python<'_>, k: usize, answers: BlockAnswers) -> PyRes
         return Err(at_row(py, rows.start, why.raise(py)));
     }
     let rows = answers.len();
-    let id = |id: u64| i64::try_from(id).unwrap_or(NO_ID);
-    let ids = answers.ids.into_iter().map(id).collect();
-    Ok(Hits::of_many(rows, k, ids, answers.distances))
+    let ids = unlocked(py, || {
+        let mut ids = vec![NO_ID; answers.ids.len()];
+        let places = ids.chunks_mut(k).zip(answers.ids.chunks(k));
+        for ((places, found), &count) in places.zip(&answers.found) {
+            for (place, &id) in places.iter_mut().zip(found).take(count as usize) {
+                *place = signed(id)?;
+            }
+        }
+        Ok::<_, SearchError>(ids)
+    });
+    Ok(Hits::of_many(rows, k, ids.or_raise(py)?, answers.distances))
 }
 
 /// Says which of several queries an error is about.

@@ -54,13 +54,13 @@ pub(crate) fn search(
     let k = asked.settings.k;
     if let Some(query) = asked.query() {
         let found = unlocked(py, || table.search(&query, &mut Context::default()));
-        return Ok(Hits::of_one(&found.or_raise(py)?, k));
+        return Hits::of_one(&found.or_raise(py)?, k).or_raise(py);
     }
     let (count, dim) = (asked.count, asked.rows.dim());
     let values = asked.rows.values()?;
     let (settings, filters) = (&asked.settings, &asked.filters);
-    let mut ids = vec![NO_ID; count * k];
-    let mut distances = vec![f32::INFINITY; count * k];
+    let room = || (vec![NO_ID; count * k], vec![f32::INFINITY; count * k]);
+    let (mut ids, mut distances) = unlocked(py, room);
     let searched = unlocked(py, || {
         let places = ids
             .chunks_mut(AT_ONCE * k)
@@ -145,17 +145,13 @@ fn answer(
         .map(|(vector, row)| settings.query(vector, filters.at(row)))
         .collect();
     let mut ended = Ok(());
-    table.search_each(
-        &queries,
-        &mut Context::default(),
-        &mut |query, found| match found {
-            Ok(found) => {
-                let places = query * k..(query + 1) * k;
-                hits::fill(&mut ids[places.clone()], &mut distances[places], found);
-            }
-            Err(why) if ended.is_ok() => ended = Err(Ended::Refused(first + query, why)),
-            Err(_) => (),
-        },
-    );
+    table.search_each(&queries, &mut Context::default(), &mut |query, found| {
+        let places = query * k..(query + 1) * k;
+        let told = found
+            .and_then(|found| hits::fill(&mut ids[places.clone()], &mut distances[places], found));
+        if let (Err(why), Ok(())) = (told, &ended) {
+            ended = Err(Ended::Refused(first + query, why));
+        }
+    });
     ended
 }

@@ -35,7 +35,7 @@ pub(crate) fn close_all(py: Python<'_>) -> PyResult<()> {
     let live = std::mem::take(&mut *lock(&LIVE));
     gil::end_here();
     for executor in live.iter().filter_map(Weak::upgrade) {
-        waiting::end(
+        waiting::until(
             py,
             executor.shutdown_async(Shutdown::Abandon(Duration::MAX)),
         )?;

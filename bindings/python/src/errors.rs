@@ -170,14 +170,15 @@ impl Raise for index::FileError {
         let Self::Io { path, source, .. } = self else {
             return Class::File.with(py, message);
         };
-        let class = match source.kind() {
-            std::io::ErrorKind::NotFound => Class::MissingFile,
-            _ => Class::File,
+        // ENOENT, which the system did not say if the folder was looked at first.
+        let (class, errno) = match source.kind() {
+            std::io::ErrorKind::NotFound => (Class::MissingFile, Some(2)),
+            _ => (Class::File, source.raw_os_error()),
         };
         let error = class.with(py, message);
         let value = error.value(py);
         // As of any other OSError. That they cannot be set is no reason to say less.
-        let _ = value.setattr("errno", source.raw_os_error());
+        let _ = value.setattr("errno", errno);
         let _ = value.setattr("filename", path);
         error
     }

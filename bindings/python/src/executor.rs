@@ -8,20 +8,21 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use chiplet::{
-    Executor, LevelChoice, Pin, QueryLimits, Shutdown, SubmitError, Table, TableId, TableOptions,
-    Ticket,
+    Executor, LevelChoice, Pin, QueryLimits, Shutdown, SubmitError, TableId, TableOptions,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
+use crate::ask::{Ask, Call, What};
 use crate::asked::{Asked, of_block};
 use crate::errors::{Class, OrRaise, Raise, class, forked};
 use crate::gil::unlocked;
 use crate::hits::Hits;
-use crate::query::{Settings, by_name};
-use crate::tables::PyTable;
-use crate::wake::{Answer, Running};
+use crate::input::counted;
+use crate::query::{Settings, by_name, seconds};
+use crate::tables::{PyTable, Shared};
+use crate::wake::Running;
 use crate::{describe, ending, waiting};
 
 thread_local! {
@@ -33,8 +34,8 @@ thread_local! {
 #[derive(Clone)]
 struct Known {
     id: TableId,
-    /// The table's components and rows; `None` if only callables search it.
-    shape: Option<(usize, usize)>,
+    /// `None` if only callables search it.
+    table: Option<Arc<Shared>>,
 }
 
 /// Runs searches where their tables are in cache. It is meant to be one for a process, shared by all threads.
@@ -52,7 +53,7 @@ struct Known {
 /// Raises `BuildError`; warns with `TopologyWarning`.
 ///
 /// It is a context manager, which answers what was accepted and then ends its threads.
-#[pyclass(frozen, weakref, module = "chiplet", name = "Executor")]
+#[pyclass(frozen, weakref, subclass, module = "chiplet", name = "Executor")]
 pub(crate) struct PyExecutor {
     executor: Arc<Executor>,
     tables: RwLock<HashMap<String, Known>>,
@@ -117,14 +118,8 @@ impl PyExecutor {
         if let Some(tasks) = table_queue_limit {
             builder = builder.table_queue_limit(tasks);
         }
-        if let Some(seconds) = bulk_wait {
-            let wait = Duration::try_from_secs_f64(seconds);
-            let wait = wait.map_err(|why| {
-                PyValueError::new_err(format!(
-                    "bulk_wait = {seconds}; it is seconds, 0 and more ({why})"
-                ))
-            })?;
-            builder = builder.bulk_wait(Some(wait));
+        if let Some(wait) = bulk_wait {
+            builder = builder.bulk_wait(Some(seconds("bulk_wait", wait)?));
         }
         if let Some(bytes) = memory_budget {
             builder = builder.memory_budget(bytes);
@@ -153,7 +148,7 @@ impl PyExecutor {
     /// queue_limit: searches of it that may wait in a domain, instead of the executor's `table_queue_limit`.
     /// class_: "interactive", or "bulk", which gives way for a while.
     /// Raises `NameTaken`.
-    #[pyo3(signature = (name, table=None, *, weight=1.0, queue_limit=None, class_="interactive", size_bytes=0))]
+    #[pyo3(signature = (name, table=None, *, weight=1.0, queue_limit=None, class_="interactive", size_bytes=None))]
     #[expect(clippy::too_many_arguments, reason = "they are Python's keywords")]
     fn add(
         &self,
@@ -163,9 +158,14 @@ impl PyExecutor {
         weight: f32,
         queue_limit: Option<usize>,
         class_: &str,
-        size_bytes: u64,
+        size_bytes: Option<u64>,
     ) -> PyResult<()> {
         self.usable(py)?;
+        if table.is_some() && size_bytes.is_some() {
+            let message =
+                "size_bytes is of what callables search; a table says itself how large it is";
+            return Err(PyTypeError::new_err(message));
+        }
         if !(0.01..=100.0).contains(&weight) {
             return Err(PyValueError::new_err(format!(
                 "weight = {weight}; it is 0.01 to 100"
@@ -175,23 +175,26 @@ impl PyExecutor {
             .weight(weight)
             .queue_limit(queue_limit)
             .class(by_name(class_)?);
-        let table = table.map(|table| Arc::clone(&table.get().table));
+        let table = table.map(|table| Arc::clone(&table.get().shared));
         unlocked(py, || {
             let mut tables = self.names_mut();
             if tables.contains_key(&name) {
                 return Err(name);
             }
-            let shape = table.as_ref().map(|table| (table.dim(), table.len()));
-            let id = match table {
-                Some(table) => self.executor.add_table_with(&*name, table, options),
+            let id = match &table {
+                Some(shared) => {
+                    let table = Arc::clone(&shared.table);
+                    self.executor.add_table_with(&*name, table, options)
+                }
                 None => {
-                    let id = self.executor.add_closure_table(&*name, size_bytes);
+                    let bytes = size_bytes.unwrap_or(0);
+                    let id = self.executor.add_closure_table(&*name, bytes);
                     // It has just been added.
                     let _ = self.executor.set_table_options(id, options);
                     id
                 }
             };
-            tables.insert(name, Known { id, shape });
+            tables.insert(name, Known { id, table });
             Ok(())
         })
         .map_err(|name| {
@@ -201,16 +204,32 @@ impl PyExecutor {
         })
     }
 
-    /// Puts another table in the place of the one of that name. Searches that were accepted before end on the old one.
+    /// Puts another table in the place of the one of that name, of as many components and the same metric. Searches that were
+    /// accepted before end on the old one.
     fn replace(&self, py: Python<'_>, name: &str, table: &Bound<'_, PyTable>) -> PyResult<()> {
         self.usable(py)?;
-        let table = Arc::clone(&table.get().table);
-        let shape = Some((table.dim(), table.len()));
-        let id = self.known(py, name)?.id;
-        let replaced = unlocked(py, || self.executor.replace_table(id, table));
+        let shared = Arc::clone(&table.get().shared);
+        let known = self.known(py, name)?;
+        if let Some(old) = known.table
+            && old.kind() != shared.kind()
+        {
+            let message = format!(
+                "table {name:?} is of {}, the other of {}; remove it and add the other, or choose another name",
+                old.kind(),
+                shared.kind()
+            );
+            return Err(Class::Query.with(py, message));
+        }
+        let id = known.id;
+        let replaced = unlocked(py, || {
+            self.executor.replace_table(id, Arc::clone(&shared.table))
+        });
         replaced.map_err(|refused| refused.reason.raise(py))?;
-        let mut tables = self.names_mut();
-        tables.insert(name.to_owned(), Known { id, shape });
+        let table = Some(shared);
+        // Dropped outside of the lock.
+        let _old = self
+            .names_mut()
+            .insert(name.to_owned(), Known { id, table });
         Ok(())
     }
 
@@ -219,8 +238,7 @@ impl PyExecutor {
         self.usable(py)?;
         let id = self.known(py, name)?.id;
         unlocked(py, || self.executor.remove_table(id)).or_raise(py)?;
-        let mut tables = self.names_mut();
-        tables.remove(name);
+        let _old = self.names_mut().remove(name);
         Ok(())
     }
 
@@ -257,7 +275,7 @@ impl PyExecutor {
         match asked.query() {
             Some(query) => {
                 let found = waiting::answer(py, self.executor.search(table, query))?;
-                Hits::of_one(&found.or_raise(py)?, k)
+                Hits::of_one(&found.or_raise(py)?, k).or_raise(py)?
             }
             None => self.many(py, table, &asked)?,
         }
@@ -285,20 +303,58 @@ impl PyExecutor {
     ) -> PyResult<Py<PyAny>> {
         let settings = Settings::new(py, k, ef, nprobe, radius)?.served(py, deadline, class_)?;
         let (table, asked) = self.asked(py, name, q, settings, filter)?;
-        if asked.rows.count().is_none() {
-            return Err(PyTypeError::new_err(
-                "search_batch takes [n][dim]; for one vector there is search",
-            ));
-        }
+        asked.rows.must_be_many("search_batch", "search")?;
         self.many(py, table, &asked)?.into_python(py)
     }
 
-    /// `search` for an event loop: an awaitable. No thread waits for the answer; to cancel it drops the search.
+    /// The nearest rows to one vector in several tables of one metric, as the shards of a collection are: those of all together.
+    /// Each table is searched on its own home. Gives `HitsOver(ids, distances, tables)`: `tables` says of each row which of
+    /// `names` it is of, and is -1 where there is none.
     #[doc = include_str!("search.md")]
     #[doc = include_str!("serve.md")]
-    #[pyo3(signature = (name, q, k=None, *, ef=None, nprobe=None, radius=None, filter=None, deadline=None, class_=None))]
+    #[pyo3(signature = (names, q, k=None, *, ef=None, nprobe=None, radius=None, filter=None, deadline=None, class_=None))]
     #[expect(clippy::too_many_arguments, reason = "they are Python's keywords")]
-    fn asearch(
+    fn search_over(
+        &self,
+        py: Python<'_>,
+        names: Vec<String>,
+        q: &Bound<'_, PyAny>,
+        k: Option<&Bound<'_, PyAny>>,
+        ef: Option<&Bound<'_, PyAny>>,
+        nprobe: Option<&Bound<'_, PyAny>>,
+        radius: Option<f32>,
+        filter: Option<&Bound<'_, PyAny>>,
+        deadline: Option<f64>,
+        class_: Option<&str>,
+    ) -> PyResult<Py<PyAny>> {
+        let settings = Settings::new(py, k, ef, nprobe, radius)?.served(py, deadline, class_)?;
+        let k = settings.k;
+        let (mut tables, mut metrics, mut asked) = (Vec::new(), Vec::new(), None);
+        for name in &names {
+            let (table, mut one) = self.asked(py, name, q, settings.clone(), filter)?;
+            tables.push(table);
+            metrics.push(one.metric);
+            asked = one.query();
+        }
+        if metrics.windows(2).any(|two| two[0] != two[1]) {
+            let message =
+                "the tables differ in metric, so their distances do not compare; ask for each";
+            return Err(Class::Query.with(py, message));
+        }
+        let Some(query) = asked else {
+            let message =
+                "search_over takes one vector, [dim], and the names of tables, at least one";
+            return Err(PyTypeError::new_err(message));
+        };
+        let gathered = self.executor.submit_over(&tables, &query);
+        let gathered = gathered.map_err(|refused| refused.error.raise(py))?;
+        Hits::over(py, waiting::until(py, gathered)?, &tables, k)
+    }
+
+    /// What `asearch` and `asearch_batch` await.
+    #[pyo3(signature = (name, q, k, ef, nprobe, radius, filter, deadline, class_, batch_and_refuse, /))]
+    #[expect(clippy::too_many_arguments, reason = "they are Python's keywords")]
+    fn _asearch(
         &self,
         py: Python<'_>,
         name: &str,
@@ -310,16 +366,20 @@ impl PyExecutor {
         filter: Option<&Bound<'_, PyAny>>,
         deadline: Option<f64>,
         class_: Option<&str>,
+        batch_and_refuse: (bool, bool),
     ) -> PyResult<Py<PyAny>> {
+        let (batch, refuse) = batch_and_refuse;
         let settings = Settings::new(py, k, ef, nprobe, radius)?.served(py, deadline, class_)?;
         let (table, mut asked) = self.asked(py, name, q, settings, filter)?;
-        let k = asked.settings.k;
+        if batch {
+            asked.rows.must_be_many("asearch_batch", "asearch")?;
+        }
         let running = Running::find(py)?;
-        let answer = match asked.query() {
-            Some(query) => Answer::One(self.executor.search(table, query), k),
-            None => Answer::Block(self.executor.search_block(table, asked.block(py)?), k),
+        let what = match asked.query() {
+            Some(query) => What::Query(query),
+            None => What::Block(asked.block(py)?),
         };
-        running.promise(py, answer)
+        running.promise(py, self.ask(table, what), refuse)
     }
 
     /// Calls `fn(*args, **kwargs)` on a worker of the table's home and returns what it returns. It holds Python's lock as any
@@ -333,12 +393,16 @@ impl PyExecutor {
         args: Py<PyTuple>,
         kwargs: Option<Py<PyDict>>,
     ) -> PyResult<Py<PyAny>> {
-        waiting::answer(py, self.called(py, name, code, args, kwargs)?)?.or_raise(py)?
+        let table = self.known(py, name)?.id;
+        let call = self.call(code, args, kwargs);
+        let ticket = self.executor.submit_fn(table, None, call);
+        let ticket = ticket.map_err(|refused| refused.reason.raise(py))?;
+        waiting::answer(py, ticket)?.or_raise(py)?
     }
 
-    /// `run` for an event loop: an awaitable.
+    /// What `arun` awaits.
     #[pyo3(signature = (name, code, /, *args, **kwargs))]
-    fn arun(
+    fn _arun(
         &self,
         py: Python<'_>,
         name: &str,
@@ -346,9 +410,10 @@ impl PyExecutor {
         args: Py<PyTuple>,
         kwargs: Option<Py<PyDict>>,
     ) -> PyResult<Py<PyAny>> {
+        let table = self.known(py, name)?.id;
         let running = Running::find(py)?;
-        let ticket = self.called(py, name, code, args, kwargs)?;
-        running.promise(py, Answer::Called(ticket))
+        let what = What::Call(self.call(code, args, kwargs));
+        running.promise(py, self.ask(table, what), false)
     }
 
     /// Counters, latencies and homes of all tables and domains.
@@ -382,9 +447,8 @@ impl PyExecutor {
     /// left.
     #[pyo3(signature = (*, drain=true, timeout=None))]
     fn close(&self, py: Python<'_>, drain: bool, timeout: Option<f64>) -> PyResult<()> {
-        let patience = timeout
-            .map(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX));
-        let patience = patience.unwrap_or(Duration::MAX);
+        let patience = timeout.map(|timeout| seconds("timeout", timeout));
+        let patience = patience.unwrap_or(Ok(Duration::MAX))?;
         if INSIDE.get() == Arc::as_ptr(&self.executor) as usize {
             let message = "a callable that runs on a worker cannot close its own executor; return, and close it then";
             return Err(Class::Failed.with(py, message));
@@ -394,7 +458,7 @@ impl PyExecutor {
             true => Shutdown::Drain(patience),
             false => Shutdown::Abandon(patience),
         });
-        waiting::end(py, stopping)
+        waiting::until(py, stopping).map(drop)
     }
 
     fn __enter__(slf: Py<Self>, py: Python<'_>) -> PyResult<Py<Self>> {
@@ -425,7 +489,10 @@ impl PyExecutor {
             true => ", closed",
             false => "",
         };
-        format!("Executor({workers} workers in {domains} domains, {tables} tables{closed})")
+        let [workers, domains, tables] =
+            [(workers, "worker"), (domains, "domain"), (tables, "table")]
+                .map(|(count, thing)| counted(count as u64, thing));
+        format!("Executor({workers} in {domains}, {tables}{closed})")
     }
 }
 
@@ -451,10 +518,10 @@ impl PyExecutor {
             return Err(SubmitError::ShuttingDown.raise(py));
         }
         let known = self.known(py, name)?;
-        let Some(shape) = known.shape else {
+        let Some(table) = known.table else {
             return Err(SubmitError::NotSearchable.raise(py));
         };
-        Ok((known.id, Asked::of(shape, q, settings, filter)?))
+        Ok((known.id, Asked::of(&table, q, settings, filter)?))
     }
 
     /// Answers to all rows, in their order.
@@ -489,24 +556,25 @@ impl PyExecutor {
         Ok(())
     }
 
-    fn called(
-        &self,
-        py: Python<'_>,
-        name: &str,
-        code: Py<PyAny>,
-        args: Py<PyTuple>,
-        kwargs: Option<Py<PyDict>>,
-    ) -> PyResult<Ticket<PyResult<Py<PyAny>>>> {
-        let id = self.known(py, name)?.id;
+    fn ask(&self, table: TableId, what: What) -> Ask {
+        let executor = Arc::clone(&self.executor);
+        Ask {
+            executor,
+            table,
+            what,
+        }
+    }
+
+    /// A callable as a worker calls it.
+    fn call(&self, code: Py<PyAny>, args: Py<PyTuple>, kwargs: Option<Py<PyDict>>) -> Call {
         let own = Arc::as_ptr(&self.executor) as usize;
-        let call = move || {
+        Box::new(move |_| {
             INSIDE.set(own);
             let returned =
                 Python::attach(|py| code.call(py, args, kwargs.as_ref().map(|k| k.bind(py))));
             INSIDE.set(0);
             returned
-        };
-        Ok(self.executor.spawn(id, call))
+        })
     }
 }
 

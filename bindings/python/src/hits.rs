@@ -1,10 +1,12 @@
 //! Answers as arrays: ids of `int64` and distances of `float32`, the nearest first.
 
-use chiplet::Neighbor;
+use chiplet::{Error, Neighbor, OfTable, SearchError, TableId};
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyTuple;
+
+use crate::errors::{OrRaise, Raise};
 
 /// Stands where fewer rows were found than asked for.
 pub(crate) const NO_ID: i64 = -1;
@@ -20,15 +22,18 @@ pub(crate) struct Hits {
 
 impl Hits {
     /// Of one query: `[k]`.
-    pub(crate) fn of_one(found: &[Neighbor], k: usize) -> Self {
+    ///
+    /// # Errors
+    /// As [`signed`].
+    pub(crate) fn of_one(found: &[Neighbor], k: usize) -> Result<Self, SearchError> {
         let mut hits = Self {
             k,
             rows: None,
             ids: vec![NO_ID; k],
             distances: vec![f32::INFINITY; k],
         };
-        fill(&mut hits.ids, &mut hits.distances, found);
-        hits
+        fill(&mut hits.ids, &mut hits.distances, found)?;
+        Ok(hits)
     }
 
     /// Of many: `[rows][k]`, as they lie.
@@ -39,6 +44,28 @@ impl Hits {
             ids,
             distances,
         }
+    }
+
+    /// `chiplet.HitsOver(ids, distances, tables)`: what was found of all `tables`.
+    pub(crate) fn over(
+        py: Python<'_>,
+        found: Result<Vec<(TableId, Neighbor)>, OfTable<Error>>,
+        tables: &[TableId],
+        k: usize,
+    ) -> PyResult<Py<PyAny>> {
+        let found = found.map_err(|failed| failed.error.raise(py))?;
+        let (of, found): (Vec<TableId>, Vec<Neighbor>) = found.into_iter().unzip();
+        let hits = Self::of_one(&found, k).or_raise(py)?;
+        let place = |of: &TableId| tables.iter().position(|table| table == of);
+        let mut places = vec![NO_ID; k];
+        for (at, of) in places.iter_mut().zip(&of) {
+            *at = place(of).map_or(NO_ID, |place| place as i64);
+        }
+        let class = py.import("chiplet._hits")?.getattr("HitsOver")?;
+        let hits = hits.into_python(py)?.into_bound(py);
+        let (ids, distances) = (hits.get_item(0)?, hits.get_item(1)?);
+        let over = class.call1((ids, distances, PyArray1::from_vec(py, places)))?;
+        Ok(over.unbind())
     }
 
     /// `chiplet.Hits(ids, distances)`.
@@ -72,9 +99,29 @@ impl Hits {
 }
 
 /// Writes what a query found over the first of its places.
-pub(crate) fn fill(ids: &mut [i64], distances: &mut [f32], found: &[Neighbor]) {
+///
+/// # Errors
+/// As [`signed`].
+pub(crate) fn fill(
+    ids: &mut [i64],
+    distances: &mut [f32],
+    found: &[Neighbor],
+) -> Result<(), SearchError> {
     for ((id, distance), neighbor) in ids.iter_mut().zip(distances).zip(found) {
-        *id = neighbor.id as i64;
+        *id = signed(neighbor.id)?;
         *distance = neighbor.distance;
     }
+    Ok(())
+}
+
+/// An id as Python has it, where [`NO_ID`] is none.
+///
+/// # Errors
+/// [`SearchError::Backend`] from 2^63 on.
+pub(crate) fn signed(id: u64) -> Result<i64, SearchError> {
+    i64::try_from(id).map_err(|_| {
+        SearchError::Backend(format!(
+            "id {id} does not fit in int64, as ids are in Python; give rows ids below 2**63"
+        ))
+    })
 }

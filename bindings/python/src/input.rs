@@ -1,5 +1,6 @@
 //! What callers pass in, as the library takes it.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use numpy::{
@@ -10,9 +11,11 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyList, PyModule, PyTuple};
 
-use chiplet::Filter;
+use chiplet::{Filter, Table};
 
 use crate::errors::Class;
+use crate::gil::unlocked;
+use crate::tables::Shared;
 
 /// Vectors in C order, one after the other.
 pub(crate) enum Rows<'py> {
@@ -52,12 +55,29 @@ impl<'py> Rows<'py> {
         }
     }
 
+    /// Many vectors as an array of Python's.
+    pub(crate) fn array(&self) -> PyResult<Bound<'py, PyAny>> {
+        match self {
+            Self::One(_) => Err(PyTypeError::new_err("one vector is no array of rows")),
+            Self::Many(rows, _) => Ok(rows.as_any().clone()),
+        }
+    }
+
     /// How many rows there are, `None` for a single vector.
     pub(crate) fn count(&self) -> Option<usize> {
         match self {
             Self::One(_) => None,
             Self::Many(rows, _) => Some(rows.shape()[0]),
         }
+    }
+
+    /// Refuses a single vector, for which there is another call.
+    pub(crate) fn must_be_many(&self, call: &str, single: &str) -> PyResult<()> {
+        self.count().map(drop).ok_or_else(|| {
+            PyTypeError::new_err(format!(
+                "{call} takes [n][dim]; for one vector there is {single}"
+            ))
+        })
     }
 
     /// Components of each vector.
@@ -91,11 +111,9 @@ pub(crate) fn ids(given: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
 }
 
 fn unsigned(py: Python<'_>, ids: &[i64], wrong: Class) -> PyResult<Vec<u64>> {
-    let all: Result<Vec<u64>, usize> = ids
-        .iter()
-        .enumerate()
-        .map(|(place, &id)| u64::try_from(id).map_err(|_| place))
-        .collect();
+    let id = |(place, &id): (usize, &i64)| u64::try_from(id).map_err(|_| place);
+    let all = || ids.iter().enumerate().map(id).collect();
+    let all: Result<Vec<u64>, usize> = unlocked(py, all);
     all.map_err(|place| {
         let message = format!(
             "id {} at {place} is below 0; ids are 0 and above",
@@ -109,50 +127,100 @@ fn unsigned(py: Python<'_>, ids: &[i64], wrong: Class) -> PyResult<Vec<u64>> {
 ///
 /// Of booleans it is a mask: row `id` is allowed if `mask[id]`. Of integers it is the ids that are allowed.
 #[pyclass(frozen, module = "chiplet", name = "Filter")]
-pub(crate) struct PyFilter(pub(crate) Filter);
+#[derive(Clone)]
+pub(crate) struct PyFilter {
+    filter: Filter,
+    /// Entries of the mask that it was made of.
+    mask: Option<usize>,
+}
 
 #[pymethods]
 impl PyFilter {
     #[new]
     #[pyo3(signature = (allowed, /))]
     fn new(allowed: &Bound<'_, PyAny>) -> PyResult<Self> {
-        Ok(Self(filter(allowed)?))
+        if let Ok(made) = allowed.cast::<Self>() {
+            return Ok(made.get().clone());
+        }
+        let py = allowed.py();
+        let array = helper(py, "mask_or_ids")?.call1((allowed,))?;
+        if let Ok(mask) = array.extract::<PyReadonlyArray1<'_, bool>>() {
+            let mask = mask.as_slice()?;
+            let word = |bits: &[bool]| {
+                let set = bits.iter().enumerate().filter(|(_, set)| **set);
+                set.fold(0_u64, |word, (bit, _)| word | 1 << bit)
+            };
+            let words = || mask.chunks(64).map(word).collect::<Vec<u64>>();
+            return Ok(Self {
+                filter: unlocked(py, || Filter::bitmap(words())),
+                mask: Some(mask.len()),
+            });
+        }
+        let ids = array.extract::<PyReadonlyArray1<'_, i64>>()?;
+        let given = ids.as_slice()?;
+        let ids = unsigned(py, given, Class::Query)?;
+        let filter = unlocked(py, || Filter::ids(ids));
+        if filter.count() == Some(given.len() as u64) {
+            return Ok(Self { filter, mask: None });
+        }
+        let mut places = HashMap::new();
+        let mut twice = given.iter().enumerate();
+        let twice = twice.find_map(|(at, id)| Some((id, places.insert(id, at)?, at)));
+        let (id, first, second) = twice.unwrap_or((&0, 0, 0));
+        let message = format!(
+            "id {id} is given twice, at {first} and {second}: ids that are allowed differ; for a mask of rows pass booleans"
+        );
+        Err(Class::Query.with(py, message))
     }
 
     /// Ids that are allowed, some of which a table may not hold.
     #[getter]
     fn count(&self) -> u64 {
-        self.0.count().unwrap_or(0)
+        self.filter.count().unwrap_or(0)
     }
 
     /// Whether the row `id` may be found.
     fn __contains__(&self, id: i64) -> bool {
-        u64::try_from(id).is_ok_and(|id| self.0.allows(id))
+        u64::try_from(id).is_ok_and(|id| self.filter.allows(id))
     }
 
     fn __repr__(&self) -> String {
-        format!("Filter({} ids)", self.count())
+        format!("Filter({})", counted(self.count(), "id"))
     }
 }
 
-/// A mask, ids, or a [`PyFilter`].
-pub(crate) fn filter(given: &Bound<'_, PyAny>) -> PyResult<Filter> {
-    if let Ok(made) = given.cast::<PyFilter>() {
-        return Ok(made.get().0.clone());
-    }
-    let py = given.py();
-    let array = helper(py, "mask_or_ids")?.call1((given,))?;
-    if let Ok(mask) = array.extract::<PyReadonlyArray1<'_, bool>>() {
-        let word = |bits: &[bool]| {
-            let set = bits.iter().enumerate().filter(|(_, set)| **set);
-            set.fold(0_u64, |word, (bit, _)| word | 1 << bit)
+impl PyFilter {
+    /// What it allows of the rows of `table`. A mask must have an entry for each, as numpy wants it of `ids[mask]`, or where ids
+    /// are not row numbers of `mask[ids]`.
+    fn of(&self, py: Python<'_>, table: &Shared) -> PyResult<Filter> {
+        let Some(entries) = self.mask else {
+            return Ok(self.filter.clone());
         };
-        let words: Vec<u64> = mask.as_slice()?.chunks(64).map(word).collect();
-        return Ok(Filter::bitmap(words));
+        let (rows, largest) = (table.table.len(), table.largest(py)?);
+        let numbers = largest.map_or(0, |id| id.saturating_add(1)) == rows as u64;
+        let message = if numbers && entries != rows {
+            format!("a mask of {entries} entries for {rows} rows; pass one entry a row")
+        } else if let Some(largest) = largest.filter(|&largest| entries as u64 <= largest) {
+            format!(
+                "a mask of {entries} entries, and ids go up to {largest}; pass an entry for each id up to it, or the ids \
+                 that are allowed"
+            )
+        } else {
+            return Ok(self.filter.clone());
+        };
+        Err(Class::Query.with(py, message))
     }
-    let ids = array.extract::<PyReadonlyArray1<'_, i64>>()?;
-    let ids = unsigned(py, ids.as_slice()?, Class::Query)?;
-    Ok(Filter::ids(ids))
+}
+
+/// What `given` allows of the rows of `table`: a mask, ids, or a [`PyFilter`].
+fn filter(given: &Bound<'_, PyAny>, table: &Shared) -> PyResult<Filter> {
+    PyFilter::new(given)?.of(given.py(), table)
+}
+
+/// So many of a thing, for people.
+pub(crate) fn counted(count: u64, thing: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {thing}{plural}")
 }
 
 /// One filter for all queries, or one a query.
@@ -173,7 +241,11 @@ impl Filters {
     }
 
     /// A list or a tuple whose elements are filters themselves is one a query.
-    pub(crate) fn of(given: Option<&Bound<'_, PyAny>>, queries: usize) -> PyResult<Self> {
+    pub(crate) fn of(
+        given: Option<&Bound<'_, PyAny>>,
+        queries: usize,
+        table: &Shared,
+    ) -> PyResult<Self> {
         let Some(given) = given else {
             return Ok(Self::None);
         };
@@ -183,9 +255,9 @@ impl Filters {
         let is_filter =
             |one: &Bound<'_, PyAny>| one.is_instance_of::<PyFilter>() || one.len().is_ok();
         if !first.is_some_and(|first| is_filter(&first)) {
-            return Ok(Self::One(filter(given)?));
+            return Ok(Self::One(filter(given, table)?));
         }
-        let each = given.try_iter()?.map(|one| filter(&one?));
+        let each = given.try_iter()?.map(|one| filter(&one?, table));
         let each: Arc<[Filter]> = each.collect::<PyResult<Vec<_>>>()?.into();
         if each.len() != queries {
             let message = format!(

@@ -5,7 +5,8 @@
 //! | `executor` | the executor, and tables by name |
 //! | `tables`, `direct` | tables: built, opened, searched without an executor |
 //! | `input`, `query`, `asked`, `hits` | what callers pass in, and what they get |
-//! | `waiting`, `wake` | how a thread waits, and how an event loop does |
+//! | `waiting` | how a thread waits |
+//! | `ask`, `wake` | what an event loop asks, and how it waits |
 //! | `gil`, `ending` | Python's lock; executors at the end of the interpreter |
 //! | `mapper` | tables placed on domains, both by name |
 //! | `describe` | snapshots, placement and topology as dicts |
@@ -13,6 +14,7 @@
 //!
 //! A worker takes Python's lock for nothing but a caller's own callable (`Executor.run`).
 
+mod ask;
 mod asked;
 mod describe;
 mod direct;

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use chiplet::index::{AnyTable, Metric};
 use chiplet::{Class, Filter, Query};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -38,6 +39,28 @@ impl Settings {
             deadline: None,
             class: None,
         })
+    }
+
+    /// Refuses what a search of `table` cannot mean: no row is nearer than 0, a graph has no lists, and lists keep no candidates.
+    /// Exact search needs neither.
+    pub(crate) fn check(&self, py: Python<'_>, table: &AnyTable) -> PyResult<()> {
+        let message = match (table, self.radius, self.ef, self.nprobe) {
+            (_, Some(radius), ..) if radius < 0.0 && table.metric() != Metric::InnerProduct => {
+                format!("radius = {radius}; distances of this table are 0 and above")
+            }
+            (AnyTable::Hnsw(_), .., Some(nprobe)) => {
+                format!(
+                    "nprobe = {nprobe} is for inverted lists (Ivf); this is a graph, which takes ef"
+                )
+            }
+            (AnyTable::Ivf(_), _, Some(ef), _) => {
+                format!(
+                    "ef = {ef} is for graphs (Hnsw); these are inverted lists, which take nprobe"
+                )
+            }
+            _ => return Ok(()),
+        };
+        Err(Raised::Query.with(py, message))
     }
 
     /// Adds what only an executor knows: seconds until the answer is worthless, and a class by its name.
@@ -92,6 +115,19 @@ pub(crate) fn by_name(class: &str) -> PyResult<Class> {
             "class is {other:?}; it is \"interactive\" or \"bulk\""
         ))),
     }
+}
+
+/// A time that may be waited.
+///
+/// # Errors
+/// `ValueError` below 0 and for NaN.
+pub(crate) fn seconds(name: &str, seconds: f64) -> PyResult<Duration> {
+    if seconds >= 0.0 {
+        // Too far for the clock is for ever.
+        return Ok(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX));
+    }
+    let message = format!("{name} = {seconds}; it is seconds, 0 and more");
+    Err(PyValueError::new_err(message))
 }
 
 fn count(py: Python<'_>, name: &str, value: &Bound<'_, PyAny>) -> PyResult<usize> {

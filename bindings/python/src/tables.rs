@@ -1,33 +1,93 @@
 //! Tables as Python sees them: what all kinds can do, and how each is made.
 
+use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use chiplet::index::{
-    AnyTable, BuildError, BuildOptions, FlatTable, HnswConfig, HnswTable, Metric, Pages, Progress,
-    RowFormat, Stage, faiss_file,
+    AnyTable, BuildError, BuildOptions, Fit, FlatTable, HnswConfig, HnswTable, Metric, Pages,
+    Progress, RowFormat, faiss_file,
 };
 use chiplet::{Table, index};
-use numpy::PyArray1;
+use numpy::{PyArray1, PyArrayMethods};
 use pyo3::PyClass;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::PyBytes;
 
 use crate::asked::Asked;
 use crate::direct;
 use crate::errors::{Class, OrRaise};
 use crate::gil::{Asking, unlocked};
-use crate::input::{self, Rows};
+use crate::hits::signed;
+use crate::input::{self, Rows, counted};
 use crate::query::Settings;
+
+/// A table, and what is found out of it once.
+pub(crate) struct Shared {
+    pub(crate) table: Arc<AnyTable>,
+    largest: OnceLock<Option<u64>>,
+    /// Each id with its place, ascending.
+    places: OnceLock<Vec<(u64, usize)>>,
+}
+
+impl Shared {
+    /// Components and metric, for people.
+    pub(crate) fn kind(&self) -> String {
+        let metric = metric_name(self.table.metric());
+        format!(
+            "{} ({metric})",
+            counted(self.table.dim() as u64, "component")
+        )
+    }
+
+    /// The ids of all rows, by their places. Reads all of them.
+    pub(crate) fn ids(&self, py: Python<'_>) -> PyResult<Vec<u64>> {
+        let ids = unlocked(py, || self.table.ids());
+        ids.ok_or_else(|| Class::Failed.with(py, "the ids of this table are Faiss'"))
+    }
+
+    /// The place of `id`, if there is such a row. The first time it reads all ids.
+    fn place(&self, py: Python<'_>, id: u64) -> PyResult<Option<usize>> {
+        let places = match self.places.get() {
+            Some(places) => places,
+            None => {
+                let ids = self.ids(py)?;
+                let places = unlocked(py, || {
+                    let mut places: Vec<_> = ids.into_iter().zip(0..).collect();
+                    places.sort_unstable();
+                    places
+                });
+                self.places.get_or_init(|| places)
+            }
+        };
+        let found = places.binary_search_by_key(&id, |(id, _)| *id);
+        Ok(found.ok().map(|at| places[at].1))
+    }
+
+    /// The largest id, if there is a row.
+    pub(crate) fn largest(&self, py: Python<'_>) -> PyResult<Option<u64>> {
+        if let Some(largest) = self.largest.get() {
+            return Ok(*largest);
+        }
+        let largest = self.ids(py)?.into_iter().max();
+        Ok(*self.largest.get_or_init(|| largest))
+    }
+}
 
 /// A table of vectors, of whatever kind. It never changes, so any number of threads may search it, and forked children too.
 #[pyclass(frozen, subclass, module = "chiplet", name = "Table")]
 pub(crate) struct PyTable {
-    pub(crate) table: Arc<AnyTable>,
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl PyTable {
+    fn table(&self) -> &AnyTable {
+        &self.shared.table
+    }
 }
 
 /// A graph (HNSW): low latency at high recall.
@@ -47,31 +107,31 @@ impl PyTable {
     /// Components of each row.
     #[getter]
     fn dim(&self) -> usize {
-        self.table.dim()
+        self.table().dim()
     }
 
     /// "l2", "cosine" or "ip".
     #[getter]
     fn metric(&self) -> &'static str {
-        metric_name(self.table.metric())
+        metric_name(self.table().metric())
     }
 
     /// Bytes of memory that the table takes.
     #[getter]
     fn nbytes(&self) -> u64 {
-        self.table.size_bytes()
+        self.table().size_bytes()
     }
 
     fn __len__(&self) -> usize {
-        self.table.len()
+        self.table().len()
     }
 
     fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
         let kind = slf.get_type().name()?;
-        let table = &slf.get().table;
+        let table = slf.get().table();
         Ok(format!(
-            "{kind}({} rows of {}, {}, {:.1} MiB)",
-            table.len(),
+            "{kind}({} of {}, {}, {:.1} MiB)",
+            counted(table.len() as u64, "row"),
             table.dim(),
             metric_name(table.metric()),
             table.size_bytes() as f64 / f64::from(1 << 20)
@@ -95,12 +155,50 @@ impl PyTable {
         threads: Option<usize>,
     ) -> PyResult<Py<PyAny>> {
         let settings = Settings::new(py, k, ef, nprobe, radius)?;
-        let shape = (self.table.dim(), self.table.len());
-        let asked = Asked::of(shape, q, settings, filter)?;
+        let asked = Asked::of(&self.shared, q, settings, filter)?;
         if threads == Some(0) {
             return Err(Class::Query.with(py, "threads = 0; it must be at least 1"));
         }
-        direct::search(py, &self.table, asked, threads)?.into_python(py)
+        direct::search(py, self.table(), asked, threads)?.into_python(py)
+    }
+
+    /// The ids of all rows, in no order.
+    fn ids<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<i64>>> {
+        let ids = self.shared.ids(py)?;
+        let ids = unlocked(py, || {
+            ids.into_iter().map(signed).collect::<Result<Vec<_>, _>>()
+        });
+        Ok(PyArray1::from_vec(py, ids.or_raise(py)?))
+    }
+
+    /// Whether there is a row of this id. The first such question reads all ids.
+    fn __contains__(&self, py: Python<'_>, id: &Bound<'_, PyAny>) -> PyResult<bool> {
+        match id.extract::<u64>() {
+            Ok(id) => Ok(self.shared.place(py, id)?.is_some()),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// The rows of these ids as the table keeps them, `[n][dim]` of float32: rounded to its format, and of length 1 for
+    /// "cosine". The first call reads all ids.
+    /// Raises `QueryError` for an id that there is not, and where codes are kept in the place of rows.
+    fn vectors<'py>(&self, py: Python<'py>, ids: &Bound<'_, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let ids = input::ids(ids)?;
+        let place = |&id: &u64| {
+            let unknown = || Class::Query.with(py, format!("there is no row of id {id}"));
+            self.shared.place(py, id)?.ok_or_else(unknown)
+        };
+        let places: Vec<usize> = ids.iter().map(place).collect::<PyResult<_>>()?;
+        let rows = unlocked(py, || {
+            let rows = places.iter().map(|&place| self.table().row(place));
+            rows.collect::<Option<Vec<_>>>().map(|rows| rows.concat())
+        });
+        let rows = rows.ok_or_else(|| {
+            let message = "this table keeps codes and not its rows; keep these yourself, or build it with \",RFlat\" behind";
+            Class::Query.with(py, message)
+        })?;
+        let shape = [ids.len(), self.table().dim()];
+        Ok(PyArray1::from_vec(py, rows).reshape(shape)?.into_any())
     }
 
     /// Raises `TypeError`: a table has a file of its own.
@@ -112,12 +210,12 @@ impl PyTable {
 
     /// Writes the table to `path`, replacing a file that is there only when all is written.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        unlocked(py, || self.table.save(path)).or_raise(py)
+        unlocked(py, || self.table().save(path)).or_raise(py)
     }
 
     /// Compares all checksums of a mapped table with its file: reads all of it.
     fn verify(&self, py: Python<'_>) -> PyResult<()> {
-        unlocked(py, || self.table.verify()).or_raise(py)
+        unlocked(py, || self.table().verify()).or_raise(py)
     }
 }
 
@@ -128,14 +226,16 @@ impl PyHnsw {
     /// metric: "l2", "cosine" or "ip".
     /// m: links of a row, twice as many on the ground layer. ef_construction: candidates of a build.
     /// ef: candidates of a search that does not say.
-    /// rows: how rows are kept: "f32", "f16", "bf16", "sq8", "sq4", "sq2", "sq1". rerank: the format of rows that the best are
-    /// compared with once more.
+    /// rows: how rows are kept: "f32", "f16", "bf16", "sq8", "sq4", "sq2", "sq1"; f32 unless given. rerank: the format of rows
+    /// that the best are compared with once more.
+    /// fit: the share of the nearest ten that a search must be able to find, as 0.95: of the formats that are not given it
+    /// takes those of the fewest bits that do, by a sample of the rows.
     /// ids: one a row, int64 from 0 on; row numbers unless given.
     /// threads: all cores unless given.
     /// progress: called with (stage, done, total); what it raises ends the build, as Ctrl-C does.
     /// Raises `BuildError`, with the row and component of what is not finite.
     #[staticmethod]
-    #[pyo3(signature = (x, *, metric="l2", m=16, ef_construction=200, ef=None, rows="f32", rerank=None, ids=None, threads=None, progress=None))]
+    #[pyo3(signature = (x, *, metric="l2", m=16, ef_construction=200, ef=None, rows=None, rerank=None, fit=None, ids=None, threads=None, progress=None))]
     #[expect(clippy::too_many_arguments, reason = "they are Python's keywords")]
     fn build(
         x: &Bound<'_, PyAny>,
@@ -143,8 +243,9 @@ impl PyHnsw {
         m: usize,
         ef_construction: usize,
         ef: Option<usize>,
-        rows: &str,
+        rows: Option<&str>,
         rerank: Option<&str>,
+        fit: Option<f64>,
         ids: Option<&Bound<'_, PyAny>>,
         threads: Option<usize>,
         progress: Option<Py<PyAny>>,
@@ -152,8 +253,13 @@ impl PyHnsw {
         let py = x.py();
         let mut config = HnswConfig::new(metric_of(metric)?)
             .m(m)
-            .ef_construction(ef_construction)
-            .rows(format(rows)?);
+            .ef_construction(ef_construction);
+        if let Some(rows) = rows {
+            config = config.rows(format(rows)?);
+        }
+        if let Some(recall) = fit {
+            config = config.fit(Fit::recall(recall));
+        }
         if let Some(rerank) = rerank {
             config = config.rerank(format(rerank)?);
         }
@@ -170,14 +276,16 @@ impl PyHnsw {
         new(py, built, Self)
     }
 
-    /// The ids of all rows, in no order.
-    fn ids<'py>(slf: PyRef<'py, Self>) -> PyResult<Bound<'py, PyArray1<i64>>> {
-        let py = slf.py();
-        let AnyTable::Hnsw(graph) = &*slf.as_super().table else {
-            return Err(Class::Failed.with(py, "this is no graph"));
-        };
-        let ids = graph.ids().into_iter().map(|id| id as i64).collect();
-        Ok(PyArray1::from_vec(py, ids))
+    /// How the rows are kept that a search walks over, and those that the best are compared with once more, if there are any.
+    #[getter]
+    fn formats(slf: PyRef<'_, Self>) -> (String, Option<String>) {
+        match slf.as_super().table() {
+            AnyTable::Hnsw(graph) => (
+                graph.row_format().to_string(),
+                graph.rerank_format().map(|format| format.to_string()),
+            ),
+            _ => (RowFormat::default().to_string(), None),
+        }
     }
 
     /// A table of an index that hnswlib saved; ids are its labels. The file does not say the metric: hnswlib's space "l2",
@@ -195,7 +303,19 @@ impl PyHnsw {
         if let Some(ef) = ef {
             config = config.ef(ef);
         }
-        let table = unlocked(py, || HnswTable::from_hnswlib(path, dim, &config));
+        let table = unlocked(py, || {
+            let table = HnswTable::from_hnswlib(&path, dim, &config)?;
+            let too_large = |id: &u64| signed(*id).is_err();
+            match table.ids().into_iter().find(too_large) {
+                None => Ok::<_, BuildError>(table),
+                Some(label) => Err(BuildError::File {
+                    path,
+                    reason: format!(
+                        "label {label} does not fit in int64, as ids are in Python; give elements labels below 2**63"
+                    ),
+                }),
+            }
+        });
         new(py, AnyTable::Hnsw(table.or_raise(py)?), Self)
     }
 }
@@ -205,24 +325,29 @@ impl PyIvf {
     /// Has the faiss-cpu that is installed train an index of that description on `x`, and makes a table of it.
     ///
     /// factory: Faiss' words, as "IVF1024,SQ8" or "IVF1024,PQ32x4fs". nprobe: lists of a search that does not say.
-    /// Raises `ImportError` without faiss-cpu, and `BuildError`.
+    /// Raises `ImportError` without faiss-cpu, and `BuildError`, with the row and component of what is not finite.
     #[staticmethod]
-    #[pyo3(signature = (x, factory, *, metric="l2", nprobe=None, ids=None))]
+    #[pyo3(signature = (x, factory, *, metric="l2", nprobe=16, ids=None))]
     fn build(
         py: Python<'_>,
         x: &Bound<'_, PyAny>,
         factory: &str,
         metric: &str,
-        nprobe: Option<usize>,
+        nprobe: usize,
         ids: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
-        metric_of(metric)?;
-        let keywords = PyDict::new(py);
-        keywords.set_item("metric", metric)?;
-        keywords.set_item("nprobe", nprobe)?;
-        keywords.set_item("ids", ids)?;
+        let kind = metric_of(metric)?;
+        let rows = Rows::of_table(x)?;
+        let (values, dim) = (rows.values()?, rows.dim());
+        // What Faiss throws in a thread of its own ends the process, so it sees no row that might make it.
+        let prepared = unlocked(py, || kind.prepare_rows(values, dim)).or_raise(py)?;
+        let shape = [values.len() / dim, dim];
+        let prepared = match prepared {
+            Cow::Borrowed(_) => rows.array()?,
+            Cow::Owned(scaled) => PyArray1::from_vec(py, scaled).reshape(shape)?.into_any(),
+        };
         let trainer = py.import("chiplet._faiss")?.getattr("train")?;
-        let index = trainer.call((x, factory), Some(&keywords))?;
+        let index = trainer.call1((prepared, factory, metric, nprobe, ids))?;
         from_faiss(&index, Some(metric))
     }
 }
@@ -279,7 +404,15 @@ pub(crate) fn from_faiss(index: &Bound<'_, PyAny>, metric: Option<&str>) -> PyRe
             .call_method1("serialized", (index,))?;
         return from_faiss(&bytes, metric);
     };
-    any(py, read.or_raise(py)?)
+    let table = read.or_raise(py)?;
+    let (found, metric) = (metric_name(table.metric()), metric.unwrap_or_default());
+    if !metric.is_empty() && metric != found {
+        let message = format!(
+            "the index is one of metric {found:?}, not {metric:?}; leave the metric out, or build it anew"
+        );
+        return Err(Class::Build.with(py, message));
+    }
+    any(py, table)
 }
 
 /// Builds a table of `x`, asking Python for its signals and telling `progress` how far it has come.
@@ -324,12 +457,7 @@ fn built<T: Send>(
 fn tell(py: Python<'_>, progress: Option<&Py<PyAny>>, at: Progress) -> PyResult<()> {
     py.check_signals()?;
     if let Some(progress) = progress {
-        let stage = match at.stage {
-            Stage::Training => "training",
-            Stage::Adding => "adding",
-            _ => "finishing",
-        };
-        progress.call1(py, (stage, at.done, at.total))?;
+        progress.call1(py, (at.stage.to_string(), at.done, at.total))?;
     }
     Ok(())
 }
@@ -348,10 +476,14 @@ fn new<T: PyClass<BaseType = PyTable>>(
     table: AnyTable,
     kind: T,
 ) -> PyResult<Py<T>> {
-    let table = Arc::new(table);
+    let shared = Arc::new(Shared {
+        table: Arc::new(table),
+        largest: OnceLock::new(),
+        places: OnceLock::new(),
+    });
     Py::new(
         py,
-        PyClassInitializer::from(PyTable { table }).add_subclass(kind),
+        PyClassInitializer::from(PyTable { shared }).add_subclass(kind),
     )
 }
 

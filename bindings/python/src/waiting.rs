@@ -3,11 +3,11 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-use chiplet::{Error, Stopping, Ticket};
+use chiplet::{Error, Ticket};
 use pyo3::prelude::*;
 
 use crate::gil::unlocked;
@@ -25,20 +25,22 @@ pub(crate) fn answer<T: Send>(py: Python<'_>, mut ticket: Ticket<T>) -> PyResult
     }
 }
 
-/// Waits for the end of an executor, which goes on if a signal raises.
-pub(crate) fn end(py: Python<'_>, mut stopping: Stopping) -> PyResult<()> {
+/// Waits for what a future gives. A signal that raises drops it; an executor that ends goes on with that.
+pub(crate) fn until<T: Send>(
+    py: Python<'_>,
+    mut future: impl Future<Output = T> + Unpin + Send,
+) -> PyResult<T> {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     loop {
-        let ended = unlocked(py, || {
-            let mut context = Context::from_waker(&waker);
-            let ended = Pin::new(&mut stopping).poll(&mut context).is_ready();
-            if !ended {
+        let polled = unlocked(py, || {
+            let polled = Pin::new(&mut future).poll(&mut Context::from_waker(&waker));
+            if polled.is_pending() {
                 thread::park_timeout(SIGNALS);
             }
-            ended
+            polled
         });
-        if ended {
-            return Ok(());
+        if let Poll::Ready(output) = polled {
+            return Ok(output);
         }
         py.check_signals()?;
     }

@@ -1,61 +1,29 @@
 //! Answers for event loops. A finished search puts its number into a list, and the first of a list writes to one eventfd
 //! (elsewhere a pipe) that the loop watches: no worker takes Python's lock, and no thread waits for an answer.
+//!
+//! What finds no room in its queue waits here. Those that wait for the same room stand in the order in which they came. As many
+//! of the first are asked again as answers of that queue come, and all that have room after the wait that the refusal has told:
+//! others may have filled it.
 
-use std::collections::HashMap;
-use std::future::Future;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
 
-use chiplet::{BlockAnswers, Error, Neighbor, Ticket};
+use chiplet::Error;
 use pyo3::exceptions::{PyRuntimeError, PyStopIteration};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
-use crate::asked::of_block;
-use crate::errors::OrRaise;
-use crate::hits::Hits;
+use crate::ask::{Answer, Answered, Ask, Key};
+use crate::errors::Raise;
 use crate::sync::lock;
 
-/// An answer that is to come.
-pub(crate) enum Answer {
-    One(Ticket<Vec<Neighbor>>, usize),
-    Block(Ticket<BlockAnswers>, usize),
-    Called(Ticket<PyResult<Py<PyAny>>>),
-}
-
-/// An answer that is there.
-enum Answered {
-    One(Result<Vec<Neighbor>, Error>, usize),
-    Block(Result<BlockAnswers, Error>, usize),
-    Called(Result<PyResult<Py<PyAny>>, Error>),
-}
-
-impl Answer {
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Answered> {
-        match self {
-            Self::One(ticket, k) => Pin::new(ticket)
-                .poll(context)
-                .map(|found| Answered::One(found, *k)),
-            Self::Block(ticket, k) => Pin::new(ticket)
-                .poll(context)
-                .map(|found| Answered::Block(found, *k)),
-            Self::Called(ticket) => Pin::new(ticket).poll(context).map(Answered::Called),
-        }
-    }
-}
-
-impl Answered {
-    fn into_python(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        match self {
-            Self::One(found, k) => Hits::of_one(&found.or_raise(py)?, k).into_python(py),
-            Self::Block(found, k) => of_block(py, k, found.or_raise(py)?)?.into_python(py),
-            Self::Called(returned) => returned.or_raise(py)?,
-        }
-    }
-}
+/// How soon and how late it is asked again whether there is room.
+const SOONEST: Duration = Duration::from_millis(1);
+const LATEST: Duration = Duration::from_millis(50);
 
 /// What workers see of a loop: the numbers of answers that are there, and how to wake it.
 struct Finished {
@@ -96,14 +64,76 @@ impl Wake for Number {
 
 /// A search whose answer a future waits for.
 struct Promise {
-    answer: Answer,
+    state: State,
+    key: Key,
     future: Py<PyAny>,
+}
+
+enum State {
+    /// There was no room for it yet.
+    Waiting(Box<Ask>),
+    Asked(Answer),
+}
+
+impl Promise {
+    /// When it ends while it waits for room.
+    fn expires(&self) -> Option<Instant> {
+        match &self.state {
+            State::Waiting(ask) => ask.expires(),
+            State::Asked(_) => None,
+        }
+    }
 }
 
 #[derive(Default)]
 struct Promises {
     last: u64,
     open: HashMap<u64, Promise>,
+    /// Those of `open` that wait for room, in the order in which they came.
+    waiting: BTreeMap<Key, BTreeSet<u64>>,
+    /// When they expire, of those that do.
+    deadlines: BTreeSet<(Instant, u64)>,
+    /// When the loop looks at them next.
+    due: Option<Instant>,
+}
+
+impl Promises {
+    fn put(&mut self, number: u64, promise: Promise) {
+        if let State::Waiting(_) = &promise.state {
+            self.waiting.entry(promise.key).or_default().insert(number);
+            self.deadlines
+                .extend(promise.expires().map(|at| (at, number)));
+        }
+        self.open.insert(number, promise);
+    }
+
+    fn take(&mut self, number: u64) -> Option<Promise> {
+        let promise = self.open.remove(&number)?;
+        if let State::Waiting(_) = &promise.state
+            && let Some(same) = self.waiting.get_mut(&promise.key)
+        {
+            same.remove(&number);
+            if same.is_empty() {
+                self.waiting.remove(&promise.key);
+            }
+        }
+        if let Some(at) = promise.expires() {
+            self.deadlines.remove(&(at, number));
+        }
+        Some(promise)
+    }
+
+    /// The first that waits for this room.
+    fn take_first(&mut self, key: &Key) -> Option<(u64, Promise)> {
+        let number = *self.waiting.get(key)?.first()?;
+        Some((number, self.take(number)?))
+    }
+
+    /// One that has expired while it waited.
+    fn take_late(&mut self, now: Instant) -> Option<Promise> {
+        let &(at, number) = self.deadlines.first()?;
+        if at > now { None } else { self.take(number) }
+    }
 }
 
 /// What an event loop waits for. Each loop has one, kept as long as the loop.
@@ -133,32 +163,59 @@ impl Loop {
     }
 
     /// Gives all answers that are there to their futures. The loop calls it.
-    fn deliver(&self, py: Python<'_>) -> PyResult<()> {
+    fn deliver(slf: &Bound<'_, Self>, py: Python<'_>) -> PyResult<()> {
+        let this = slf.get();
         // First the wire, then the list: what comes in between writes again.
         let mut counted = [0; 8];
-        while rustix::io::read(&self.read, &mut counted[..]).is_ok_and(|read| read == counted.len())
+        while rustix::io::read(&this.read, &mut counted[..]).is_ok_and(|read| read == counted.len())
         {
             if cfg!(any(target_os = "linux", target_os = "android")) {
                 break;
             }
         }
-        let numbers = std::mem::take(&mut *lock(&self.finished.numbers));
+        let numbers = std::mem::take(&mut *lock(&this.finished.numbers));
+        let mut left = BTreeMap::new();
         for number in numbers {
-            let promise = lock(&self.promises).open.remove(&number);
-            if let Some(promise) = promise
-                && let Err(why) = self.keep(py, number, promise)
-            {
-                // The others get theirs all the same.
-                why.write_unraisable(py, None);
+            let promise = lock(&this.promises).take(number);
+            if let Some(promise) = promise {
+                *left.entry(promise.key).or_insert(0) += 1;
+                this.keep(py, number, promise);
             }
         }
+        for (key, room) in left {
+            ask_again(slf, &key, room)?;
+        }
         Ok(())
+    }
+
+    /// Looks after those that wait for room. The loop calls it when they are due.
+    fn retry(slf: &Bound<'_, Self>, py: Python<'_>) -> PyResult<()> {
+        let (this, now) = (slf.get(), Instant::now());
+        let keys: Vec<Key> = {
+            let mut promises = lock(&this.promises);
+            // A later call is on its way in the place of this one. Loops may be a little early.
+            if promises.due.is_some_and(|due| due > now + SOONEST) {
+                return Ok(());
+            }
+            promises.due = None;
+            promises.waiting.keys().copied().collect()
+        };
+        loop {
+            let late = lock(&this.promises).take_late(now);
+            let Some(promise) = late else { break };
+            end(py, &promise.future, Err(Error::Expired.raise(py)));
+        }
+        for key in keys {
+            ask_again(slf, &key, usize::MAX)?;
+        }
+        let next = lock(&this.promises).deadlines.first().map(|(at, _)| *at);
+        next.map_or(Ok(()), |at| wake_at(slf, at))
     }
 
     /// A future has ended. If it was cancelled, so is its search.
     fn forget(&self, number: u64) {
         // Dropped outside of the lock.
-        let forgotten = lock(&self.promises).open.remove(&number);
+        let forgotten = lock(&self.promises).take(number);
         drop(forgotten);
     }
 
@@ -172,8 +229,8 @@ impl Loop {
     }
 
     fn __clear__(&self) {
-        let open = std::mem::take(&mut lock(&self.promises).open);
-        drop(open);
+        let promises = std::mem::take(&mut *lock(&self.promises));
+        drop(promises);
     }
 }
 
@@ -189,53 +246,134 @@ impl Running {
         Ok(Self(running.call0(py)?.extract(py)?))
     }
 
-    /// A future of the loop that gets the answer.
-    pub(crate) fn promise(&self, py: Python<'_>, answer: Answer) -> PyResult<Py<PyAny>> {
+    /// A future of the loop that gets the answer. What has no room is refused, or waits for it behind those that do.
+    ///
+    /// # Errors
+    /// Why it is refused for good.
+    pub(crate) fn promise(&self, py: Python<'_>, ask: Ask, refuse: bool) -> PyResult<Py<PyAny>> {
         static PROMISE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let make = PROMISE.get_or_try_init(py, || -> PyResult<_> {
             Ok(py.import("chiplet._loops")?.getattr("future")?.unbind())
         })?;
-        let this = self.0.get();
+        let this = self.0.bind(py);
+        let key = ask.key();
+        let behind = !refuse && lock(&this.get().promises).waiting.contains_key(&key);
+        let state = match behind {
+            true => State::Waiting(Box::new(ask)),
+            false => match ask.submit() {
+                Ok(answer) => State::Asked(answer),
+                Err((reason, ask)) => match reason.expected_wait() {
+                    Some(wait) if !refuse => {
+                        wake_after(this, wait)?;
+                        State::Waiting(ask)
+                    }
+                    _ => return Err(reason.raise(py)),
+                },
+            },
+        };
         let number = {
-            let mut promises = lock(&this.promises);
+            let mut promises = lock(&this.get().promises);
             promises.last += 1;
             promises.last
         };
         let future = make.call1(py, (&self.0, number))?;
         let promise = Promise {
-            answer,
+            state,
+            key,
             future: future.clone_ref(py),
         };
-        this.keep(py, number, promise)?;
+        if let Some(at) = promise.expires() {
+            wake_at(this, at)?;
+        }
+        this.get().keep(py, number, promise);
         Ok(future)
     }
 }
 
 impl Loop {
     /// Resolves the promise if its answer is there, and keeps it otherwise.
-    fn keep(&self, py: Python<'_>, number: u64, mut promise: Promise) -> PyResult<()> {
-        let finished = Arc::clone(&self.finished);
-        let waker = Waker::from(Arc::new(Number { finished, number }));
-        match promise.answer.poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(answered) => resolve(py, &promise.future, answered),
-            Poll::Pending => {
-                lock(&self.promises).open.insert(number, promise);
-                Ok(())
+    fn keep(&self, py: Python<'_>, number: u64, mut promise: Promise) {
+        if let State::Asked(answer) = &mut promise.state {
+            let finished = Arc::clone(&self.finished);
+            let waker = Waker::from(Arc::new(Number { finished, number }));
+            if let Poll::Ready(answered) = answer.poll(&mut Context::from_waker(&waker)) {
+                return resolve(py, &promise.future, answered);
             }
         }
+        lock(&self.promises).put(number, promise);
     }
 }
 
-fn resolve(py: Python<'_>, future: &Py<PyAny>, answered: Answered) -> PyResult<()> {
-    // It may have been cancelled meanwhile.
-    if future.call_method0(py, "done")?.is_truthy(py)? {
-        return Ok(());
+/// Asks the first of those that wait for this room, `most` at most and as long as there is some.
+fn ask_again(this: &Bound<'_, Loop>, key: &Key, most: usize) -> PyResult<()> {
+    let py = this.py();
+    for _ in 0..most {
+        let first = lock(&this.get().promises).take_first(key);
+        let Some((number, mut promise)) = first else {
+            break;
+        };
+        let State::Waiting(ask) = promise.state else {
+            break;
+        };
+        match ask.submit() {
+            Ok(answer) => promise.state = State::Asked(answer),
+            Err((reason, ask)) => match reason.expected_wait() {
+                Some(wait) => {
+                    promise.state = State::Waiting(ask);
+                    lock(&this.get().promises).put(number, promise);
+                    return wake_after(this, wait);
+                }
+                None => {
+                    end(py, &promise.future, Err(reason.raise(py)));
+                    continue;
+                }
+            },
+        }
+        this.get().keep(py, number, promise);
     }
-    match answered.into_python(py) {
-        Ok(answer) => future.call_method1(py, "set_result", (answer,))?,
-        Err(why) => future.call_method1(py, "set_exception", (bearable(py, why),))?,
-    };
     Ok(())
+}
+
+/// Has the loop look after those that wait once half of what would have been waited has passed: the queue is not empty by then.
+fn wake_after(this: &Bound<'_, Loop>, wait: Duration) -> PyResult<()> {
+    wake_at(this, Instant::now() + (wait / 2).clamp(SOONEST, LATEST))
+}
+
+/// Has the loop look after those that wait, at that time at the latest.
+fn wake_at(this: &Bound<'_, Loop>, at: Instant) -> PyResult<()> {
+    {
+        let mut promises = lock(&this.get().promises);
+        if promises.due.is_some_and(|due| due <= at) {
+            return Ok(());
+        }
+        promises.due = Some(at);
+    }
+    let seconds = at.saturating_duration_since(Instant::now()).as_secs_f64();
+    let later = this.py().import("chiplet._loops")?.getattr("later")?;
+    later.call1((this, seconds)).map(drop)
+}
+
+fn resolve(py: Python<'_>, future: &Py<PyAny>, answered: Answered) {
+    end(py, future, answered.into_python(py));
+}
+
+/// Ends a future. That it cannot be is no reason for others not to be.
+fn end(py: Python<'_>, future: &Py<PyAny>, outcome: PyResult<Py<PyAny>>) {
+    let ended = || {
+        // It may have been cancelled meanwhile.
+        if future.call_method0(py, "done")?.is_truthy(py)? {
+            return Ok(());
+        }
+        match outcome {
+            Ok(answer) => future.call_method1(py, "set_result", (answer,))?,
+            Err(why) => future.call_method1(py, "set_exception", (bearable(py, why),))?,
+        };
+        Ok(())
+    };
+    let ended: PyResult<()> = ended();
+    if let Err(why) = ended {
+        why.write_unraisable(py, None);
+    }
 }
 
 /// A future takes no `StopIteration`, as it would end whoever awaits it: the same as of a coroutine that raises one (PEP 479).

@@ -97,6 +97,30 @@ def test_what_it_says_of_itself(saved: Saved) -> None:
     assert "dim=24" in repr(read)
 
 
+def test_labels_that_int64_does_not_hold(tmp_path: Path, rows: Rows) -> None:
+    for label in (2**63 - 1, 2**63, 2**64 - 1):
+        index = theirs.Index(space="l2", dim=24)
+        index.init_index(max_elements=2)
+        index.add_items(rows[:2], np.array([5, label], np.uint64))
+        index.save_index(str(tmp_path / "index.bin"))
+        if label < 2**63:
+            read = hnswlib.Index(space="l2", dim=24)
+            read.load_index(tmp_path / "index.bin")
+            assert sorted(read.get_ids_list()) == [5, label] and read.knn_query(rows[1])[0].tolist() == [[label]]
+        else:
+            with pytest.raises(chiplet.FileError, match=f"label {label} does not fit in int64"):
+                chiplet.Hnsw.from_hnswlib(tmp_path / "index.bin", 24)
+
+
+def test_rows_by_their_labels(saved: Saved) -> None:
+    index, read, labels = saved
+    want = np.array(index.get_items(labels[:50]))
+    np.testing.assert_allclose(read.get_items(labels[:50]), want, atol=1e-6)
+    assert read.get_items().shape == (2_000, 24)
+    flat = chiplet.Flat.build(want)
+    np.testing.assert_array_equal(adopted(flat).reconstruct(3), want[3])
+
+
 def test_it_is_read_only(saved: Saved, queries: Rows, tmp_path: Path) -> None:
     _, read, _ = saved
     for change in (read.init_index, read.add_items, read.mark_deleted, read.unmark_deleted, read.resize_index, read.save_index):

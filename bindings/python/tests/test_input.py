@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import Rows, added
+from test_processes import python
 
 import chiplet
 
@@ -82,6 +83,64 @@ def test_filters_that_are_none(flat: chiplet.Flat, rows: Rows) -> None:
         flat.search(rows[0], filter=np.ones((2, 2), bool))
     nobody = flat.search(rows[0], k=2, filter=[])
     assert nobody.ids.tolist() == [-1, -1]
+
+
+def test_a_mask_has_an_entry_for_each_row(executor: chiplet.Executor, flat: chiplet.Flat, hnsw: chiplet.Hnsw, rows: Rows) -> None:
+    for table in (flat, hnsw):
+        name = added(executor, table)
+        for entries in (0, 10, 1_999, 2_001, 99_999):
+            mask = np.ones(entries, bool)
+            for wrong in (mask, chiplet.Filter(mask)):
+                with pytest.raises(chiplet.QueryError, match=f"a mask of {entries} entries for 2000 rows"):
+                    table.search(rows[0], filter=wrong)
+                with pytest.raises(chiplet.QueryError, match=f"a mask of {entries} entries for 2000 rows"):
+                    executor.search(name, rows[:2], filter=[np.ones(2_000, bool), wrong])
+    # By ids of the caller's own it may go on, as that of all shards does, but it must not end before the last.
+    shard = chiplet.Flat.build(rows[:3], ids=[7, 2, 5])
+    for entries in (8, 100):
+        assert sorted(shard.search(rows[0], k=3, filter=np.ones(entries, bool)).ids) == [2, 5, 7]
+    with pytest.raises(chiplet.QueryError, match="a mask of 7 entries, and ids go up to 7"):
+        shard.search(rows[0], filter=np.ones(7, bool))
+    nothing = chiplet.Flat.build(np.empty((0, 24), np.float32))
+    assert nothing.search(rows[0], k=1, filter=np.ones(0, bool)).ids.tolist() == [-1]
+    with pytest.raises(chiplet.QueryError, match="for 0 rows"):
+        nothing.search(rows[0], filter=np.ones(1, bool))
+
+
+def test_ids_that_are_allowed_differ(flat: chiplet.Flat, rows: Rows) -> None:
+    zeros_and_ones = np.arange(2_000) % 2
+    for repeated, words in ((zeros_and_ones, "id 0 is given twice, at 0 and 2: .* for a mask of rows pass booleans"),
+                            ([1, 1, 2], "id 1 is given twice, at 0 and 1"), ([2**40, 5, 2**40], "at 0 and 2")):
+        with pytest.raises(chiplet.QueryError, match=words):
+            flat.search(rows[0], filter=repeated)
+        with pytest.raises(chiplet.QueryError, match=words):
+            chiplet.Filter(repeated)
+
+
+def test_settings_that_mean_nothing(executor: chiplet.Executor, flat: chiplet.Flat, hnsw: chiplet.Hnsw, rows: Rows) -> None:
+    name = added(executor, hnsw)
+    for metric in ("l2", "cosine"):
+        table = chiplet.Flat.build(rows, metric=metric)
+        with pytest.raises(chiplet.QueryError, match="radius = -1; distances of this table are 0 and above"):
+            table.search(rows[0], radius=-1)
+        assert (table.search(rows[0], k=1, radius=-0.0).distances < np.inf).sum() <= 1
+    products = chiplet.Flat.build(rows, metric="ip")
+    assert products.search(rows[0], k=1, radius=-0.5).distances[0] <= -0.5
+    with pytest.raises(chiplet.QueryError, match="nprobe = 4 is for inverted lists"):
+        hnsw.search(rows[0], nprobe=4)
+    with pytest.raises(chiplet.QueryError, match="nprobe = 4 is for inverted lists"):
+        executor.search(name, rows[:3], nprobe=4)
+    with pytest.raises(TypeError, match="size_bytes is of what callables search"):
+        executor.add("more", flat, size_bytes=4)
+    for close in (-1, float("nan")):
+        with pytest.raises(ValueError, match="timeout = "):
+            executor.close(timeout=close)
+    for other, words in ((rows[:, :8], "8 components"), (np.empty((0, 23), np.float32), "23 components")):
+        with pytest.raises(chiplet.QueryError, match=f'"{name}" is of 24 components \\(l2\\), the other of {words}'):
+            executor.replace(name, chiplet.Flat.build(other))
+    with pytest.raises(chiplet.QueryError, match="\\(cosine\\)"):
+        executor.replace(name, chiplet.Flat.build(rows, metric="cosine"))
+    assert executor.search(name, rows[3], k=1).ids.tolist() == [3]
 
 
 def test_bad_queries(executor: chiplet.Executor, hnsw: chiplet.Hnsw, rows: Rows) -> None:
@@ -239,7 +298,8 @@ def test_what_may_mean_two_things(flat: chiplet.Flat, rows: Rows) -> None:
         flat.search(masked)
     with pytest.raises(TypeError, match="masked array"):
         chiplet.Flat.build(np.ma.masked_greater(rows, 0))
-    assert flat.search(rows[1], k=1, filter=[np.False_, np.True_]).ids.tolist() == [1]
+    pair = chiplet.Flat.build(rows[:2])
+    assert pair.search(rows[0], k=1, filter=[np.False_, np.True_]).ids.tolist() == [1]
     with pytest.raises(ValueError, match="2\\*\\*63"):
         flat.search(rows[0], filter=[2**63])
     assert -1 not in chiplet.Filter([5])
@@ -260,6 +320,29 @@ def test_errors_of_the_system(tmp_path: Path, flat: chiplet.Flat) -> None:
     assert missing.value.errno == 2 and str(missing.value.filename).endswith("absent")
     with pytest.raises(chiplet.FileError, match="not a regular file"):
         flat.save("/dev/null")
+
+
+def test_a_folder_that_does_not_exist(tmp_path: Path, flat: chiplet.Flat, hnsw: chiplet.Hnsw) -> None:
+    path = tmp_path / "absent" / "t"
+    for table in (flat, hnsw):
+        with pytest.raises(FileNotFoundError) as missing:
+            table.save(path)
+        assert str(missing.value) == f"cannot write {path}: the folder does not exist"
+        assert isinstance(missing.value, chiplet.MissingFile) and missing.value.errno == 2
+
+
+def test_names_are_those_that_users_write() -> None:
+    ended = python("""
+assert not any(name.startswith("chiplet.compat") for name in sys.modules)
+print(chiplet.compat.hnswlib.Index("l2", 4), chiplet.compat.faiss, chiplet.ann_benchmarks.Hnsw)
+chiplet.Flat.build(rows).search(rows[0], 0)
+""")
+    assert ended.stdout.startswith("<chiplet.compat.hnswlib.Index("), ended.stderr
+    assert ended.stderr.splitlines()[-1].startswith("chiplet.QueryError: k = 0")
+    assert not hasattr(chiplet, "absent")
+    for name in chiplet.__all__:
+        named = getattr(chiplet, name)
+        assert not isinstance(named, type) or named.__module__ == "chiplet"
 
 
 def test_what_cannot_be_pickled(executor: chiplet.Executor, flat: chiplet.Flat) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from conftest import Rows, added, nearest
 
@@ -86,7 +89,26 @@ def test_a_filter_a_query(executor: chiplet.Executor, hnsw: chiplet.Hnsw, querie
 def test_a_filter_is_built_once(rows: Rows) -> None:
     made = chiplet.Filter(np.arange(0, 100, 2))
     assert made.count == 50 and 4 in made and 5 not in made
-    assert repr(made) == "Filter(50 ids)"
+    assert repr(made) == "Filter(50 ids)" and repr(chiplet.Filter([3])) == "Filter(1 id)"
+
+
+@pytest.mark.parametrize("allowed", [np.arange(0, 6_000_000, 2), np.ones(60_000_000, bool)], ids=["ids", "mask"])
+@pytest.mark.thread_unsafe(reason="it counts turns")
+def test_others_run_while_a_filter_is_built(allowed: npt.NDArray[Any]) -> None:
+    begun, made, turns = threading.Event(), list[chiplet.Filter](), 0
+
+    def make() -> None:
+        begun.set()
+        made.append(chiplet.Filter(allowed))
+
+    thread = threading.Thread(target=make)
+    thread.start()
+    begun.wait()
+    while not made:
+        turns += 1
+        time.sleep(0)
+    thread.join()
+    assert turns > 100 and made[0].count in (3_000_000, 60_000_000)
 
 
 def test_ids_of_the_callers(queries: Rows, rows: Rows, tmp_path: Path) -> None:
@@ -138,10 +160,22 @@ def test_replace_and_remove(executor: chiplet.Executor, rows: Rows, queries: Row
         executor.search("rows", queries[0])
 
 
-def test_replacing_changes_the_dimension(executor: chiplet.Executor, rows: Rows) -> None:
-    name = added(executor, chiplet.Flat.build(rows))
-    executor.replace(name, chiplet.Flat.build(rows[:, :8]))
-    assert executor.search(name, rows[0, :8], k=1).ids.tolist() == [0]
+def test_several_tables_at_once(executor: chiplet.Executor, rows: Rows, queries: Rows) -> None:
+    names = [added(executor, chiplet.Flat.build(rows[part::3])) for part in range(3)]
+    for query in queries[:20]:
+        ids, distances, tables = executor.search_over(names, query, k=10)
+        assert (ids * 3 + tables).tolist() == nearest(rows, query, 10).tolist()
+        assert (np.diff(distances) >= 0).all()
+    ids, distances, tables = executor.search_over(names[:1], queries[0], k=700)
+    assert (ids[667:] == -1).all() and (tables[667:] == -1).all() and (tables[:667] == 0).all()
+    other = added(executor, chiplet.Flat.build(rows, metric="ip"))
+    with pytest.raises(chiplet.QueryError, match="differ in metric"):
+        executor.search_over([*names, other], queries[0])
+    for wrong in ([], names):
+        with pytest.raises(TypeError, match="one vector"):
+            executor.search_over(wrong, queries[:2] if wrong else queries[0])
+    with pytest.raises(chiplet.UnknownTable):
+        executor.search_over([*names, "absent"], queries[0])
 
 
 @pytest.mark.thread_unsafe(reason="it counts on names")
@@ -182,4 +216,5 @@ def test_what_there_is_to_see(executor: chiplet.Executor, flat: chiplet.Flat, qu
     topology = executor.topology()
     assert set(homes) <= {str(domain["id"]) for domain in topology["domains"]}
     assert all(domain["cores"] for domain in topology["domains"])
-    assert "Executor(" in repr(executor) and "1 tables" in repr(executor)
+    assert repr(executor).startswith("Executor(") and repr(executor).endswith(", 1 table)")
+    assert repr(chiplet.Flat.build([[1.0, 2.0]])).startswith("Flat(1 row of 2, l2, ")

@@ -61,10 +61,53 @@ def test_row_formats(rows: Rows, queries: Rows) -> None:
         chiplet.Hnsw.build(rows, rows="sq9")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
+def test_fit_keeps_the_fewest_bits_that_find_enough(rows: Rows) -> None:
+    fitted = chiplet.Hnsw.build(rows, fit=0.95)
+    assert fitted.formats != ("f32", None) and fitted.nbytes < chiplet.Hnsw.build(rows).nbytes
+    assert chiplet.Hnsw.build(rows).formats == ("f32", None)
+    assert chiplet.Hnsw.build(rows, fit=0.5, rows="sq4", rerank="f16").formats == ("sq4", "f16")
+    with pytest.raises(chiplet.BuildError, match="recall is 2"):
+        chiplet.Hnsw.build(rows, fit=2)
+    with pytest.raises(chiplet.BuildError, match="sq8 finds 0"):
+        chiplet.Hnsw.build(rows, fit=1.0, rows="sq8")
+
+
+@pytest.mark.parametrize("own_ids", [False, True])
+@pytest.mark.parametrize("metric", ["l2", "cosine", "ip"])
+def test_rows_by_their_ids(metric: Any, own_ids: bool, rows: Rows, tmp_path: Path) -> None:
+    ids = np.random.default_rng(4).permutation(2_000) * 3 + (1 << 35) if own_ids else np.arange(2_000)
+    kept = rows / np.linalg.norm(rows, axis=1, keepdims=True) if metric == "cosine" else rows
+    given = ids if own_ids else None
+    tables: list[tuple[chiplet.Table, float]] = [
+        (chiplet.Flat.build(rows, metric=metric, ids=given), 1e-6),
+        (chiplet.Hnsw.build(rows, metric=metric, ids=given, rows="sq4", rerank="f32"), 1e-6),
+    ]
+    for format, wrong in (("f32", 1e-6), ("f16", 1e-2), ("bf16", 1e-1), ("sq8", 1e-1)):
+        tables.append((chiplet.Hnsw.build(rows, metric=metric, ids=given, rows=format), wrong))  # type: ignore[arg-type]  # pyright: ignore
+    for table, wrong in tables:
+        table.save(tmp_path / "t")
+        for each in (table, chiplet.open(tmp_path / "t", mmap=True)):
+            assert sorted(each.ids()) == sorted(ids)
+            asked = ids[::-7]
+            vectors = each.vectors(asked)
+            assert vectors.dtype == np.float32 and vectors.shape == (len(asked), 24)
+            np.testing.assert_allclose(vectors, kept[::-7], atol=wrong)
+            assert ids[17] in each and int(ids[5]) in each
+            assert 2**64 - 1 not in each and -1 not in each and "a" not in each and ids.max() + 1 not in each
+            with pytest.raises(chiplet.QueryError, match="no row of id 1000001"):
+                each.vectors([ids[0], 1_000_001])
+            assert each.vectors([]).shape == (0, 24)
+
+
 def test_progress(rows: Rows) -> None:
     seen: list[tuple[str, int, int]] = []
     chiplet.Hnsw.build(rows, progress=lambda stage, done, total: seen.append((stage, done, total)))
-    assert ("adding", 0, 2_000) in seen and ("adding", 2_000, 2_000) in seen
+    stages = ["checking", "adding", "finishing"]
+    assert list(dict.fromkeys(stage for stage, _, _ in seen)) == stages
+    for stage in stages:
+        assert (stage, 0, 2_000) in seen and (stage, 2_000, 2_000) in seen
+    # Each stage comes once, and goes on.
+    assert seen == sorted(seen, key=lambda each: (stages.index(each[0]), each[1]))
 
 
 def test_a_progress_that_raises_ends_the_build(rows: Rows) -> None:

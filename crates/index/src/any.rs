@@ -113,6 +113,35 @@ impl AnyTable {
         each!(self, table => table.metric())
     }
 
+    /// The ids of all rows, by their places: the order in which the table keeps them. `None` where Faiss keeps them.
+    pub fn ids(&self) -> Option<Vec<u64>> {
+        match self {
+            Self::Flat(table) => Some(table.ids().all(table.len())),
+            Self::Hnsw(table) => Some(table.ids()),
+            Self::Ivf(table) => table.ids(),
+        }
+    }
+
+    /// The row at `place` as the table keeps it: rounded to its format, and of length 1 (or 0) for [`Metric::Cosine`]. Where
+    /// it is kept twice it is the finer one. `None` beyond the last, and where no row is kept but what compares as it: codes
+    /// of parts, of fewer than 8 bits, or of rows that were mapped first.
+    ///
+    /// ```
+    /// use chiplet_index::{AnyTable, FlatTable, Metric};
+    ///
+    /// let table = AnyTable::from(FlatTable::build([0.5, 1.0, 2.0, 3.0], 2, Metric::L2)?);
+    /// assert_eq!(table.ids(), Some(vec![0, 1]));
+    /// assert_eq!(table.row(1), Some(vec![2.0, 3.0]));
+    /// # Ok::<(), chiplet_index::BuildError>(())
+    /// ```
+    pub fn row(&self, place: usize) -> Option<Vec<f32>> {
+        match self {
+            Self::Flat(table) => table.kept().row(place),
+            Self::Hnsw(table) => table.row(place),
+            Self::Ivf(table) => table.row(place),
+        }
+    }
+
     fn table(&self) -> &dyn Table {
         each!(self, table => table)
     }

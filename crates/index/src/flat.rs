@@ -269,11 +269,11 @@ impl FlatTable {
         Rows::new(self.image.section(self.rows), self.row_bytes() as usize)
     }
 
-    fn ids(&self) -> Ids<'_> {
+    pub(crate) fn ids(&self) -> Ids<'_> {
         self.ids.map_or(Ids::From(0), |ids| ids.of(&self.image))
     }
 
-    fn kept(&self) -> Kept<'_> {
+    pub(crate) fn kept(&self) -> Kept<'_> {
         Kept {
             dim: self.meta.dim,
             format: RowFormat::F32,

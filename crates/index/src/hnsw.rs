@@ -212,8 +212,15 @@ impl HnswTable {
 
     /// The ids of all rows, in no order.
     pub fn ids(&self) -> Vec<u64> {
-        let ids = self.graph.ids();
-        (0..self.graph.nodes()).map(|node| ids.at(node)).collect()
+        self.graph.ids().all(self.graph.nodes())
+    }
+
+    /// [`AnyTable::row`](crate::AnyTable::row).
+    pub(crate) fn row(&self, node: usize) -> Option<Vec<f32>> {
+        let walked = (self.graph.meta.rows, self.graph.rows());
+        let (format, rows) = self.graph.full().unwrap_or(walked);
+        let grids = self.graph.grids();
+        grids.read(format, rows.bytes(node)?, self.graph.meta.dim)
     }
 
     /// How the graph's rows are kept ([`HnswConfig::rows`]).

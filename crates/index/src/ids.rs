@@ -151,6 +151,11 @@ impl Ids<'_> {
         }
     }
 
+    /// Those of `count` places.
+    pub(crate) fn all(&self, count: usize) -> Vec<u64> {
+        (0..count).map(|place| self.at(place)).collect()
+    }
+
     /// The place of `id`, of `count` places with ascending ids.
     pub(crate) fn place(&self, id: u64, count: usize) -> Option<usize> {
         let narrow = || u32::try_from(id).ok();

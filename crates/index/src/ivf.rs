@@ -137,6 +137,24 @@ impl IvfTable {
         self.lists
     }
 
+    /// [`AnyTable::ids`](crate::AnyTable::ids).
+    pub(crate) fn ids(&self) -> Option<Vec<u64>> {
+        match &self.scans {
+            Scans::Own { store, .. } => Some(store.ids().all(self.rows)),
+            #[cfg(feature = "faiss")]
+            Scans::Faiss(_) => None,
+        }
+    }
+
+    /// [`AnyTable::row`](crate::AnyTable::row).
+    pub(crate) fn row(&self, place: usize) -> Option<Vec<f32>> {
+        match &self.scans {
+            Scans::Own { store, .. } => store.row(place),
+            #[cfg(feature = "faiss")]
+            Scans::Faiss(_) => None,
+        }
+    }
+
     /// Lists that `query` visits.
     fn nprobe_of(&self, query: &Query) -> usize {
         let nprobe = query.requested_nprobe().unwrap_or(self.nprobe);

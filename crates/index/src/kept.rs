@@ -24,6 +24,13 @@ pub(crate) struct Kept<'a> {
     pub(crate) grid: Grid<'a>,
 }
 
+impl Kept<'_> {
+    /// The row at `place`, if there is one, as it is kept.
+    pub(crate) fn row(&self, place: usize) -> Option<Vec<f32>> {
+        Grids::of_bytes(self.grid).read(self.format, self.rows.bytes(place)?, self.dim)
+    }
+}
+
 impl ExactRows for Kept<'_> {
     fn dim(&self) -> usize {
         self.dim

@@ -1,6 +1,7 @@
 //! How far a build has come, for progress bars, and whether it goes on.
 
 use std::cell::{Cell, RefCell};
+use std::fmt;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
@@ -33,6 +34,19 @@ pub enum Stage {
     Adding,
     /// Laying the table out in its memory.
     Finishing,
+}
+
+impl fmt::Display for Stage {
+    /// The stage's name in lower case, as for a progress bar.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Checking => "checking",
+            Self::Choosing => "choosing",
+            Self::Training => "training",
+            Self::Adding => "adding",
+            Self::Finishing => "finishing",
+        })
+    }
 }
 
 /// What a build tells, and asks. It ends with [`BuildError::Stopped`] at [`ControlFlow::Break`].

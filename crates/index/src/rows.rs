@@ -95,6 +95,20 @@ pub(crate) fn prepared<'a>(
     })
 }
 
+impl Metric {
+    /// `rows` (`[n][dim]`) as any table of this metric takes them, for who hands them to another library: checked, and scaled to
+    /// length 1 for cosine.
+    ///
+    /// # Errors
+    /// [`BuildError::ZeroDimension`], [`BuildError::RaggedRows`], [`BuildError::NotFinite`], [`BuildError::RowTooLong`],
+    /// [`BuildError::Memory`].
+    pub fn prepare_rows(self, rows: &[f32], dim: usize) -> Result<Cow<'_, [f32]>, BuildError> {
+        let watch = Watch::none();
+        check(rows, dim, self, &watch)?;
+        prepared(rows, dim, self, &watch)
+    }
+}
+
 /// `rows` as `metric` compares them: scaled to length 1 for cosine.
 pub(crate) fn prepare(mut rows: Vec<f32>, dim: usize, metric: Metric) -> Vec<f32> {
     if metric == Metric::Cosine {

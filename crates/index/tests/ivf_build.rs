@@ -6,8 +6,10 @@ mod common;
 
 use std::ops::ControlFlow;
 
-use chiplet_index::{BuildError, BuildOptions, FlatTable, IvfConfig, IvfTable, Metric, Stage};
-use chiplet_table::Query;
+use chiplet_index::{
+    BuildError, BuildOptions, FlatTable, IvfConfig, IvfTable, MAX_NORM, Metric, Stage,
+};
+use chiplet_table::{Context, Query, Table};
 use common::{assert_progress, clustered, recall};
 use faiss::index::index_factory;
 use faiss::{Index, MetricType};
@@ -187,6 +189,60 @@ fn small_rows_are_found_or_refused() {
                         let small = scale < 1e-20 || factory.ends_with("fp16") && scale < 1e-6;
                         assert!(small, "{factory} {metric:?} {scale:e}: {told}");
                     }
+                }
+            }
+        }
+    }
+}
+
+/// What Faiss throws in a thread of OpenMP's ends the process, so no row that could make it may get there.
+#[test]
+fn no_row_ends_the_process() {
+    let factories = [
+        "IVF8,Flat",
+        "IVF8,SQ8",
+        "IVF8,SQ4",
+        "IVF8,SQfp16",
+        "IVF8,PQ4x4",
+        "IVF8,PQ4x4fs",
+        "IVF8_HNSW4,Flat",
+        "IVF8(IVF2,Flat),Flat",
+        "PCA4,IVF8,Flat",
+        "IVF8,RaBitQ",
+    ];
+    let usual: Vec<f32> = (0..300 * 8_u32)
+        .map(|at| (at.wrapping_mul(2_654_435_761) >> 8) as f32 / 1e7)
+        .collect();
+    let sizes = [1e-30, 3.9e18, 4.1e18, f32::NAN];
+    let cases = || {
+        sizes
+            .into_iter()
+            .flat_map(|size| [8, 300].map(|count| (size, count)))
+    };
+    for factory in factories {
+        for metric in [Metric::L2, Metric::InnerProduct, Metric::Cosine] {
+            for (size, count) in cases() {
+                let mut rows = usual[..count * 8].to_vec();
+                let odd = count / 2 * 8..count / 2 * 8 + 8;
+                rows[odd.clone()].fill(0.0);
+                rows[odd.start + 3] = size;
+                let built = IvfTable::build(&rows, 8, factory, &IvfConfig::new(metric));
+                let long = metric != Metric::Cosine && f64::from(size) > MAX_NORM;
+                match built {
+                    Ok(table) => {
+                        assert!(!long && size.is_finite(), "{factory} {metric:?} {size:e}");
+                        for row in rows.chunks_exact(8).take(10) {
+                            let query = Query::new(row).top(400).nprobe(1_000);
+                            let found = table.search(&query, &mut Context::default()).unwrap();
+                            assert!(found.iter().all(|hit| !hit.distance.is_nan()));
+                        }
+                    }
+                    Err(BuildError::RowTooLong { row, .. }) => assert!(long && row == count / 2),
+                    Err(BuildError::NotFinite { row, component, .. }) => {
+                        assert!(!size.is_finite() && (row, component) == (count / 2, 3));
+                    }
+                    // Faiss' own words about few rows, or numbers that it does not get on with.
+                    Err(_) => assert!(!long && size.is_finite()),
                 }
             }
         }

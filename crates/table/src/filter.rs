@@ -45,11 +45,11 @@ const SMALL_BITMAP_WORDS: u64 = 512;
 impl Filter {
     /// The rows with these ids. Ids that a table does not hold are ignored.
     pub fn ids(ids: impl IntoIterator<Item = u64>) -> Self {
-        let ids: FxHashSet<u64> = ids.into_iter().collect();
+        let ids: Vec<u64> = ids.into_iter().collect();
         let words = ids.iter().max().map_or(0, |&last| last / 64 + 1);
         let affordable = (ids.len() as u64 * BITMAP_BYTES_PER_ID / 8).max(SMALL_BITMAP_WORDS);
         if words > affordable {
-            return Self(Arc::new(Kind::Sparse(ids)));
+            return Self(Arc::new(Kind::Sparse(ids.into_iter().collect())));
         }
         let mut bitmap = vec![0; words as usize];
         for id in ids {

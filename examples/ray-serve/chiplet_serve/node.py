@@ -125,7 +125,7 @@ class Node:
             return Refused(NOT_HERE, f"{self.name} does not hold {group.key}")
         try:
             return await self._executor.asearch(
-                group.key, rows.reshape(group.n, group.dim), group.k, ef=group.ef, deadline=group.left
+                group.key, rows.reshape(group.n, group.dim), group.k, ef=group.ef, deadline=group.left, refuse=True
             )
         except (chiplet.UnknownTable, chiplet.Closed) as why:
             # Removed or closed since it was looked up.

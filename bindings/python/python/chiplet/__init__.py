@@ -14,8 +14,9 @@ the *negated* product for ``"ip"``. Times are in seconds, sizes in bytes.
 """
 
 import atexit
+from typing import TYPE_CHECKING, Any
 
-from ._chiplet import Executor, Filter, Flat, Hnsw, Ivf, Table, __version__, close_all, from_faiss, open, place
+from ._chiplet import Filter, Flat, Hnsw, Ivf, Table, __version__, close_all, from_faiss, open, place
 from ._errors import (
     BuildError,
     Closed,
@@ -31,7 +32,12 @@ from ._errors import (
     TopologyWarning,
     UnknownTable,
 )
-from ._hits import Hits
+from ._executor import Executor
+from ._hits import Hits, HitsOver
+
+if TYPE_CHECKING:
+    from . import ann_benchmarks as ann_benchmarks
+    from . import compat as compat
 
 __all__ = [
     "BuildError",
@@ -45,6 +51,7 @@ __all__ = [
     "Flat",
     "Forked",
     "Hits",
+    "HitsOver",
     "Hnsw",
     "Ivf",
     "MissingFile",
@@ -59,6 +66,21 @@ __all__ = [
     "open",
     "place",
 ]
+
+# Tracebacks, help() and pickles name things as users do.
+for _name in __all__:
+    if isinstance(_public := globals()[_name], type):
+        _public.__module__ = __name__
+
+
+def __getattr__(name: str) -> Any:
+    # Seldom used: `import chiplet` does not wait for them.
+    if name in ("ann_benchmarks", "compat"):
+        from importlib import import_module
+
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 # A callable that runs on a worker needs the interpreter.
 atexit.register(close_all)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from typing_extensions import disjoint_base
 
-from ._hits import Hits
+from ._hits import Hits, HitsOver
 
 __all__ = [
     "Executor",
@@ -70,6 +70,9 @@ class Table:
         filter: _Allowed | Sequence[_Allowed] | None = None,
         threads: int | None = None,
     ) -> Hits: ...
+    def ids(self) -> npt.NDArray[np.int64]: ...
+    def vectors(self, ids: npt.ArrayLike) -> npt.NDArray[np.float32]: ...
+    def __contains__(self, id: object, /) -> bool: ...
     def save(self, path: _Path) -> None: ...
     def verify(self) -> None: ...
 
@@ -83,13 +86,15 @@ class Hnsw(Table):
         m: int = 16,
         ef_construction: int = 200,
         ef: int | None = None,
-        rows: _Format = "f32",
+        rows: _Format | None = None,
         rerank: _Format | None = None,
+        fit: float | None = None,
         ids: npt.ArrayLike | None = None,
         threads: int | None = None,
         progress: _Progress | None = None,
     ) -> Hnsw: ...
-    def ids(self) -> npt.NDArray[np.int64]: ...
+    @property
+    def formats(self) -> tuple[_Format, _Format | None]: ...
     @staticmethod
     def from_hnswlib(path: _Path, dim: int, *, metric: _Metric = "l2", ef: int | None = None) -> Hnsw: ...
 
@@ -101,7 +106,7 @@ class Ivf(Table):
         factory: str,
         *,
         metric: _Metric = "l2",
-        nprobe: int | None = None,
+        nprobe: int = 16,
         ids: npt.ArrayLike | None = None,
     ) -> Ivf: ...
 
@@ -116,7 +121,7 @@ class Flat(Table):
         progress: _Progress | None = None,
     ) -> Flat: ...
 
-@final
+@disjoint_base
 class Executor:
     def __new__(
         cls,
@@ -143,7 +148,7 @@ class Executor:
         weight: float = 1.0,
         queue_limit: int | None = None,
         class_: _Class = "interactive",
-        size_bytes: int = 0,
+        size_bytes: int | None = None,
     ) -> None: ...
     def replace(self, name: str, table: Table) -> None: ...
     def remove(self, name: str) -> None: ...
@@ -162,18 +167,32 @@ class Executor:
         deadline: float | None = None,
         class_: _Class | None = None,
     ) -> Hits: ...
-    def asearch(
+    def search_over(
         self,
-        name: str,
+        names: Sequence[str],
         q: _Vectors,
         k: int | None = None,
         *,
         ef: int | None = None,
         nprobe: int | None = None,
         radius: float | None = None,
-        filter: _Allowed | Sequence[_Allowed] | None = None,
+        filter: _Allowed | None = None,
         deadline: float | None = None,
         class_: _Class | None = None,
+    ) -> HitsOver: ...
+    def _asearch(
+        self,
+        name: str,
+        q: _Vectors,
+        k: int | None,
+        ef: int | None,
+        nprobe: int | None,
+        radius: float | None,
+        filter: _Allowed | Sequence[_Allowed] | None,
+        deadline: float | None,
+        class_: _Class | None,
+        batch_and_refuse: tuple[bool, bool],
+        /,
     ) -> Future[Hits]: ...
     def search_batch(
         self,
@@ -189,7 +208,7 @@ class Executor:
         class_: _Class | None = None,
     ) -> Hits: ...
     def run(self, name: str, code: Callable[_P, _R], /, *args: _P.args, **kwargs: _P.kwargs) -> _R: ...
-    def arun(self, name: str, code: Callable[_P, _R], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_R]: ...
+    def _arun(self, name: str, code: Callable[_P, _R], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_R]: ...
     def snapshot(self) -> dict[str, Any]: ...
     def placement(self) -> dict[str, Any]: ...
     def topology(self) -> dict[str, Any]: ...
@@ -206,6 +225,7 @@ class Loop:
     def __new__(cls) -> Self: ...
     def fileno(self) -> int: ...
     def deliver(self) -> None: ...
+    def retry(self) -> None: ...
     def forget(self, number: int) -> None: ...
 
 def open(path: _Path, *, mmap: bool = False) -> Table: ...

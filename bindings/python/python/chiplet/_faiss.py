@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -10,42 +11,42 @@ import numpy.typing as npt
 from . import _inputs
 from ._errors import BuildError
 
+_ACCEPTED = 'accepted is IVF<lists>,<code>, as "IVF256,Flat", "IVF256,SQ8" or "IVF256,PQ16x4fs"'
 
-def train(
-    x: Any, factory: str, *, metric: str, nprobe: int | None, ids: Any
-) -> bytes:
-    """An index of that description over ``x``, as ``faiss.serialize_index`` writes it."""
+
+def train(rows: npt.NDArray[np.float32], factory: str, metric: str, nprobe: int, ids: Any) -> bytes:
+    """An index of that description over ``rows``, which are checked and as the metric compares them, as
+    ``faiss.serialize_index`` writes it."""
     faiss = _imported("Ivf.build trains with it")
-    rows = _inputs.rows(x)
-    if rows.ndim != 2:
-        raise TypeError("rows have 2 dimensions, [n][dim]; this has 1")
-    if not np.isfinite(rows).all():
-        row, component = (int(at) for at in np.argwhere(~np.isfinite(rows))[0])
-        value = rows[row, component]
-        raise BuildError(f"row {row} has {value} at component {component}; every component must be finite")
-    if metric == "cosine":
-        rows = _unit(rows)
+    if nprobe < 1:
+        raise BuildError(f"nprobe is {nprobe}, it must be at least 1")
+    # Faiss allocates the lists before it looks at the rows.
+    asked = re.search(r"IVF(\d+)", factory)
+    if asked is None:
+        raise BuildError(f"{factory!r} describes no inverted lists; {_ACCEPTED}")
+    if int(asked[1]) > len(rows):
+        raise BuildError(f"{len(rows)} rows cannot train {asked[1]} inverted lists; pass more rows, or ask for fewer lists")
     kind = faiss.METRIC_L2 if metric == "l2" else faiss.METRIC_INNER_PRODUCT
     try:
         index = faiss.index_factory(rows.shape[1], factory, kind)
-        lists = _lists(faiss, index, factory)
+        lists = faiss.extract_index_ivf(index)
+    except RuntimeError as why:
+        raise BuildError(f"{factory!r} describes no inverted lists for rows of {rows.shape[1]}: {_said(why)}; {_ACCEPTED}") from why
+    try:
         index.train(rows)
         if ids is None:
             index.add(rows)
         else:
             index.add_with_ids(rows, _checked(ids, len(rows)))
     except (RuntimeError, AssertionError) as why:
-        raise BuildError(f"Faiss: {why}") from why
-    if nprobe is not None:
-        lists.nprobe = nprobe
+        raise BuildError(f"Faiss: {_said(why)}") from why
+    lists.nprobe = nprobe
     return serialized(index)
 
 
-def _lists(faiss: Any, index: Any, factory: str) -> Any:
-    try:
-        return faiss.extract_index_ivf(index)
-    except RuntimeError as why:
-        raise BuildError(f'{factory!r} describes no inverted lists; as "IVF1024,SQ8" does') from why
+def _said(why: BaseException) -> str:
+    """What Faiss says, without where in its sources."""
+    return re.sub(r"^Error in .*? at \S+:\d+: (Error: )?", "", str(why), flags=re.DOTALL)
 
 
 def serialized(index: Any) -> bytes:
@@ -75,8 +76,3 @@ def _checked(ids: Any, rows: int) -> npt.NDArray[np.int64]:
     if len(np.unique(checked)) != rows:
         raise BuildError("an id is given twice; ids are unique")
     return checked
-
-
-def _unit(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    lengths = np.linalg.norm(rows.astype(np.float64), axis=1, keepdims=True)
-    return (rows / np.where(lengths == 0, 1, lengths)).astype(np.float32)

@@ -34,3 +34,8 @@ def future(known: Loop, number: int) -> asyncio.Future[Any]:
 
     made.add_done_callback(forget)
     return made
+
+
+def later(known: Loop, seconds: float) -> None:
+    """Has the running loop look after those that wait for room."""
+    asyncio.get_running_loop().call_later(seconds, known.retry)

@@ -200,6 +200,10 @@ fn replace(path: &Path, parts: &[&[u8]]) -> Result<(), FileError> {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
     };
+    if !folder.is_dir() {
+        let kind = io::ErrorKind::NotFound;
+        return Err(write(io::Error::new(kind, "the folder does not exist")));
+    }
     // What may fail comes before the file has its name. Other systems do not open folders.
     #[cfg(unix)]
     let opened =

@@ -244,9 +244,56 @@ impl Store {
         (List { codes, rows }, ids)
     }
 
-    /// The ids of all rows.
+    /// The ids of all rows, by their numbers.
     pub(super) fn ids(&self) -> Ids<'_> {
         self.places.ids.of(&self.image)
+    }
+
+    /// The row of this number as it is kept: once more, or by its code if that stands for components.
+    pub(super) fn row(&self, number: usize) -> Option<Vec<f32>> {
+        let shape = &self.shape;
+        if number >= shape.rows {
+            return None;
+        }
+        if let Some(full) = self.full() {
+            return full.row(full.ids.place(self.ids().at(number), shape.rows)?);
+        }
+        // Of residuals under products the centroids are kept in blocks alone.
+        if shape.mapped_from.is_some() || shape.residual && !shape.by_list() {
+            return None;
+        }
+        let starts: &[u64] = self.image.section(self.places.starts);
+        let list = starts.partition_point(|&start| start <= number as u64) - 1;
+        let at = number - starts[list] as usize;
+        let (codes, _) = self.list(list);
+        let mut row: Vec<f32> = match shape.coding {
+            Coding::F32 => codes.row(at, shape.dim).map(f32::from_le_bytes).collect(),
+            Coding::F16 => {
+                let cells = codes.row(at, shape.dim);
+                cells
+                    .map(|x| half::f16::from_le_bytes(x).to_f32())
+                    .collect()
+            }
+            Coding::Bf16 => {
+                let cells = codes.row(at, shape.dim);
+                cells
+                    .map(|x| half::bf16::from_le_bytes(x).to_f32())
+                    .collect()
+            }
+            Coding::Scaled => {
+                let (base, step) = self.values().split_at(shape.dim);
+                let cells = codes.row(at, shape.dim).zip(base.iter().zip(step));
+                let value =
+                    |([code], (base, step)): ([u8; 1], (&f32, &f32))| base + step * f32::from(code);
+                cells.map(value).collect()
+            }
+            Coding::Product4 { .. } | Coding::Product8 { .. } => return None,
+        };
+        if shape.by_list() {
+            let centroid = self.centroid(list);
+            row.iter_mut().zip(centroid).for_each(|(x, c)| *x += c);
+        }
+        Some(row)
     }
 
     /// The centroids of groups of lists, if there are any.

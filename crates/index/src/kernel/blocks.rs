@@ -70,6 +70,23 @@ pub(crate) struct List<'a> {
     pub(crate) rows: usize,
 }
 
+impl List<'_> {
+    /// The `dim` components of row `row`, of `N` bytes each.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    pub(crate) fn row<const N: usize>(
+        &self,
+        row: usize,
+        dim: usize,
+    ) -> impl Iterator<Item = [u8; N]> {
+        let (first, at) = (row / BLOCK * BLOCK, row % BLOCK);
+        let width = BLOCK.min(self.rows - first);
+        let (cells, _) = self.codes.as_chunks::<N>();
+        (0..dim).map(move |component| cells[first * dim + component * width + at])
+    }
+}
+
 /// Offers all rows of `list` whose distance is at most `bound`, or what `sink` makes of it.
 ///
 /// # Panics

@@ -81,6 +81,11 @@ impl<'a> Rows<'a> {
         self.stride
     }
 
+    /// The bytes of row `row`, if there is one.
+    pub(crate) fn bytes(&self, row: usize) -> Option<&'a [u8]> {
+        self.bytes.chunks_exact(self.stride).nth(row)
+    }
+
     /// Where row `row` begins.
     ///
     /// # Panics

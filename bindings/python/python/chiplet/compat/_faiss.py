@@ -34,6 +34,12 @@ class FaissTable:
         """Rows."""
         return len(self.table)
 
+    def reconstruct(self, key: int) -> npt.NDArray[np.float32]:
+        """The row of this id, as the table keeps it."""
+        (row,) = self.table.vectors([key])
+        kept: npt.NDArray[np.float32] = row
+        return kept
+
     def search(
         self, x: Any, k: int, *, params: None = None
     ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:

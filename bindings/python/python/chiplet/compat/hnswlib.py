@@ -72,7 +72,7 @@ class Index:
         queries = np.atleast_2d(rows(data))
         if queries.shape[1] != self.dim:
             raise RuntimeError("Wrong dimensionality of the vectors")
-        threads = self.num_threads if num_threads == -1 else num_threads
+        threads = num_threads if num_threads > 0 else self.num_threads
         allowed = self._allowed(filter)
         ids, distances = table.search(queries, k, ef=max(self._ef, k), filter=allowed, threads=max(threads, 1))
         if (ids < 0).any():
@@ -88,6 +88,11 @@ class Index:
     def get_ids_list(self) -> list[int]:
         """The labels of all rows, in no order."""
         return [int(label) for label in self._loaded().ids()]
+
+    def get_items(self, ids: Any = None) -> npt.NDArray[np.float32]:
+        """The rows of these labels, of all without them; of length 1 for ``cosine``, as hnswlib's."""
+        table = self._loaded()
+        return table.vectors(table.ids() if ids is None else ids)
 
     def get_max_elements(self) -> int:
         """Rows, as a table does not grow."""

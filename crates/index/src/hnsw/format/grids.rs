@@ -41,6 +41,31 @@ impl Grids<'_> {
         format.stride_with(dim, self.constants)
     }
 
+    /// The `dim` components of a row that [`Grids::write`] wrote, as it is kept; `None` of codes of 4 bits and fewer.
+    pub(crate) fn read(&self, format: RowFormat, row: &[u8], dim: usize) -> Option<Vec<f32>> {
+        let halves = || row.as_chunks().0.iter().take(dim).copied();
+        Some(match format {
+            RowFormat::F32 => {
+                let floats = row.as_chunks().0.iter().take(dim).copied();
+                floats.map(f32::from_le_bytes).collect()
+            }
+            RowFormat::F16 => halves()
+                .map(|x| half::f16::from_le_bytes(x).to_f32())
+                .collect(),
+            RowFormat::Bf16 => halves()
+                .map(|x| half::bf16::from_le_bytes(x).to_f32())
+                .collect(),
+            RowFormat::Sq8 => {
+                let Grid { low, step } = self.bytes;
+                let codes = low.iter().zip(row).take(dim);
+                codes
+                    .map(|(low, &code)| low + step * f32::from(code))
+                    .collect()
+            }
+            RowFormat::Sq4 | RowFormat::Sq2 | RowFormat::Sq1 => return None,
+        })
+    }
+
     /// Writes `row` in `format` to `out`, of [`Grids::stride`] bytes.
     pub(crate) fn write(&self, format: RowFormat, metric: Metric, row: &[f32], out: &mut [u8]) {
         match format {
