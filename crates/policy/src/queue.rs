@@ -103,10 +103,23 @@ impl Discipline {
         self.bulk_wait.unwrap_or(Duration::MAX)
     }
 
-    /// The part of `limit` that one table may hold by default: three quarters, so that a noisy table cannot fill the queue
-    /// of its neighbours.
+    /// The part of `limit` that one table may hold by default: three quarters. The last one is for others
+    /// ([`Discipline::has_place`]).
     pub fn usual_table_limit(limit: usize) -> usize {
         (limit - limit.div_ceil(4)).max(1)
+    }
+
+    /// Whether a table whose limit is `limit` may have `own` of the `waiting` tasks that there are then, of so many tables.
+    ///
+    /// The last quarter of a queue, or what a larger limit of its own leaves of that, is for tables of which little waits:
+    /// a table may go into it with the mean of all tables' tasks at first, and with ever fewer the fewer places are left.
+    /// So floods end at three quarters together, however many they are. A table's only task needs just a place.
+    fn has_place(&self, own: usize, limit: usize, waiting: usize, tables: usize) -> bool {
+        let last = self.limit.div_ceil(4).min(self.limit.saturating_sub(limit));
+        let left = self.limit - waiting;
+        let [own, waiting, tables, last, left] =
+            [own, waiting, tables, last, left].map(|count| count as f64);
+        own <= 1.0 || left >= last || own * tables * last <= waiting * left
     }
 }
 
@@ -126,7 +139,7 @@ pub enum Refusal {
     Closed,
     /// It holds as many tasks as it may.
     GroupFull,
-    /// It holds as many tasks of that table as it may.
+    /// It holds as many tasks of that table as it may, or has only places left for tables of which less waits.
     TableFull,
     /// Nobody of the group is at work; its tables have other homes by now.
     Vacant,
@@ -294,6 +307,8 @@ impl<T> Queue<T> {
         if exceeds(self.len(), self.discipline.limit) {
             return Err(Refusal::GroupFull);
         }
+        let waiting = self.len() + tasks;
+        let tables = self.orders.iter().map(Order::tables).sum::<usize>();
         // The limit is that of both classes together.
         let [interactive, bulk] = &mut self.orders;
         let (order, other) = match terms.class {
@@ -311,7 +326,10 @@ impl<T> Queue<T> {
             return Err(Refusal::NoMemory);
         };
         let limit = terms.limit.unwrap_or(self.discipline.table_limit);
-        if exceeds(order.lanes[place].len() + elsewhere, limit) {
+        let own = order.lanes[place].len() + elsewhere;
+        let tables = tables + usize::from(own == 0);
+        let has_place = self.discipline.has_place(own + tasks, limit, waiting, tables);
+        if exceeds(own, limit) || !has_place {
             return Err(Refusal::TableFull);
         }
         let lane = order.make_room(place, tasks);

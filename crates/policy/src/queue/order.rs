@@ -195,6 +195,11 @@ impl<T> Order<T> {
         self.queued
     }
 
+    /// Tables of which tasks wait.
+    pub(super) fn tables(&self) -> usize {
+        self.tally.lanes as usize
+    }
+
     /// What waits, in time.
     pub(super) fn work(&self) -> Work {
         self.work

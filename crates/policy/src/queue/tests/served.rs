@@ -199,7 +199,7 @@ fn bounds_are_exact_and_a_refused_task_comes_back() {
         Err((Refusal::GroupFull, 5))
     );
     assert_eq!(queue.take(Some(0), &mut Run::default(), now), Some(1));
-    queue.push(table(1), Terms::default(), 5, now).unwrap();
+    queue.push(table(2), Terms::default(), 5, now).unwrap();
     queue.close(true);
     assert_eq!(
         queue.push(table(1), Terms::default(), 6, now),
