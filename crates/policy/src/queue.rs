@@ -51,7 +51,7 @@ use crate::{TableId, Time};
 pub use class::Class;
 pub use intake::{Intake, IntakeAt};
 use lanes::Place;
-use order::{Front, Order};
+use order::{Front, Order, SearchAt};
 pub use outlook::Outlook;
 pub use terms::{Run, Terms};
 pub use underway::Underway;
@@ -174,6 +174,8 @@ pub struct Queue<T> {
     workers: u32,
     /// What waits, by class.
     orders: [Order<T>; 2],
+    /// Where the search for dead tasks goes on.
+    searched: SearchAt,
     retired: Intake,
     /// Tasks of all tables that were refused, or expired while they waited: whether there is anything new of that.
     in_vain: u64,
@@ -189,6 +191,7 @@ impl<T> Queue<T> {
             discipline,
             workers,
             orders: [(); 2].map(|()| Order::new(&discipline, workers)),
+            searched: SearchAt::default(),
             retired: Intake::default(),
             in_vain: 0,
             closed: false,
@@ -463,28 +466,42 @@ impl<T> Queue<T> {
         key.saturating_add(gives_way.unwrap_or(u64::MAX))
     }
 
-    /// Takes out every queued task for which `dead` holds, or those of one table. The caller ends them and counts how.
-    pub fn extract(
+    /// Takes out every queued task for which `dead` holds. The caller ends them and counts how.
+    pub fn extract(&mut self, dead: impl FnMut(&T) -> bool) -> Vec<(TableId, T)> {
+        self.searched = SearchAt::default();
+        self.search(usize::MAX, dead).0
+    }
+
+    /// As [`Queue::extract`], of the next tasks after those that it has looked at before; it looks at no more than about `steps`.
+    /// Says whether it has come to the end: then it begins anew.
+    pub fn search(
         &mut self,
-        of: Option<TableId>,
+        mut steps: usize,
         mut dead: impl FnMut(&T) -> bool,
-    ) -> Vec<(TableId, T)> {
+    ) -> (Vec<(TableId, T)>, bool) {
         let mut out = Vec::new();
-        for order in &mut self.orders {
-            order.extract(of, &mut dead, |table, _, popped| {
+        while let Some(order) = self.orders.get_mut(self.searched.order) {
+            let at = &mut self.searched;
+            let is_through = order.extract(at, &mut steps, &mut dead, |table, _, popped| {
                 out.push((table, popped.task));
             });
+            if !is_through {
+                return (out, false);
+            }
+            *at = SearchAt::of(at.order + 1);
         }
-        out
+        self.searched = SearchAt::default();
+        (out, true)
     }
 
     /// Takes out everything, for another group's queue.
     pub fn move_out(&mut self) -> Vec<Moved<T>> {
         let mut out = Vec::new();
         for (class, order) in Class::ALL.into_iter().zip(&mut self.orders) {
-            let limit = None;
+            let (limit, mut from, mut steps) = (None, SearchAt::default(), usize::MAX);
             order.extract(
-                None,
+                &mut from,
+                &mut steps,
                 |_| true,
                 |table, weight, popped| {
                     out.push(Moved {

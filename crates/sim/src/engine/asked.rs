@@ -188,7 +188,7 @@ impl Engine<'_> {
         let queries = &self.queries;
         let now = self.timeline.time();
         let state = &mut self.groups[group].state;
-        let dead = state.extract(None, |&place| queries[place].told, now);
+        let dead = state.search(|&place| queries[place].told, now);
         for (_, place) in dead {
             let table = table_id(self.queries[place].item);
             self.groups[group].state.queue.count_expired(table, 1);
