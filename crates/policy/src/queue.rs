@@ -331,7 +331,9 @@ impl<T> Queue<T> {
         let limit = terms.limit.unwrap_or(self.discipline.table_limit);
         let own = order.lanes[place].len() + elsewhere;
         let tables = tables + usize::from(own == 0);
-        let has_place = self.discipline.has_place(own + tasks, limit, waiting, tables);
+        let has_place = self
+            .discipline
+            .has_place(own + tasks, limit, waiting, tables);
         if exceeds(own, limit) || !has_place {
             return Err(Refusal::TableFull);
         }
@@ -373,6 +375,11 @@ impl<T> Queue<T> {
     pub fn count_expired(&mut self, table: TableId, tasks: u64) {
         self.intake_mut(table).expired += tasks;
         self.in_vain += tasks;
+        for order in &mut self.orders {
+            if let Some(place) = order.lanes.find(table) {
+                order.missed(place, tasks);
+            }
+        }
     }
 
     /// Tasks that were asked for in vain here so far: refused, or expired while they waited.

@@ -125,7 +125,7 @@ impl Work {
     }
 
     fn of<T>(&self, lane: &Lane<T>, queries: u64) -> u64 {
-        queries.saturating_mul(lane.service.home)
+        queries.saturating_mul(lane.service.cost())
     }
 
     /// So many queries of a lane wait that did not.
@@ -351,6 +351,9 @@ impl<T> Order<T> {
             lane.uncharged += spent as i64 - charged as i64;
         }
         let Some(took) = &outcome.took else {
+            if outcome.missed {
+                self.missed(place, 1);
+            }
             return;
         };
         self.work.remove(lane, lane.queries());
@@ -364,7 +367,7 @@ impl<T> Order<T> {
         if was_unknown && !away {
             // What waits was ordered by a guess. The next task is not to be late for that.
             let less = self.tally.less(f64::from(lane.weight));
-            let waiting = lane.queries().saturating_mul(lane.service.home);
+            let waiting = lane.queries().saturating_mul(lane.service.cost());
             lane.catch_up(ended.saturating_add(apart(waiting, self.workers, less)));
         }
         self.work.add(lane, lane.queries());
@@ -372,6 +375,14 @@ impl<T> Order<T> {
             true => self.cold.note(each, lane.service.home),
             false => self.typical = follow(self.typical, each, self.typical),
         }
+    }
+
+    /// Takes note of so many tasks of the lane at `place` that were not begun because of their deadlines.
+    pub(super) fn missed(&mut self, place: Place, tasks: u64) {
+        let lane = &mut self.lanes[place];
+        self.work.remove(lane, lane.queries());
+        lane.service.miss(tasks);
+        self.work.add(lane, lane.queries());
     }
 
     /// The next task for a worker: `front`'s, or one that may go out of turn.

@@ -4,6 +4,7 @@
 //! changed, and far from what a policy gives that does not keep the promise.
 
 mod crowds;
+mod lengths;
 
 use chiplet_baselines::Strategy;
 use chiplet_topology::Topology;
