@@ -96,7 +96,9 @@ pub enum SubmitError {
         wait_us: u32,
     },
     /// This table's share of the home domain's queue is full; other tables may still be accepted.
-    #[error("overloaded: the table holds its limit of {limit} queued tasks; retry later")]
+    #[error(
+        "overloaded: the table holds its part of the queue, {limit} tasks at most; retry later"
+    )]
     #[non_exhaustive]
     TableOverloaded {
         /// The table's limit in one domain, in tasks.

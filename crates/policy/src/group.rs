@@ -38,7 +38,7 @@ pub use away::{LOOK, Looked, Ordered};
 pub use face::{Crossing, Face, Faces, News, Next};
 pub use posts::Cover;
 use posts::Posts;
-use search::Search;
+use search::{STEPS, Search};
 
 /// What others see of a long queue that is worth crossing for may be so old, unless its length has changed by more than one
 /// part in [`ALIKE`]. To look at it with every task costs as much as to order them.
@@ -311,31 +311,31 @@ impl<T> Group<T> {
         self.sleepers.len()
     }
 
-    /// A task of `table` was refused, `weight` of them; for want of a place if `full` says so. Dead tasks that hold places
+    /// A task of `table` was refused, `weight` of them; for want of a place if it was `full`. Dead tasks that hold places
     /// are to be searched for then.
-    pub fn refuse(&mut self, table: TableId, weight: u64, full: Option<Refusal>) {
+    pub fn refuse(&mut self, table: TableId, weight: u64, full: bool) {
         self.queue.count_shed(table, weight);
-        if let Some(full) = full {
-            self.search.refused(table, full == Refusal::TableFull);
-        }
+        self.search.wanted |= full;
     }
 
-    /// Whose dead tasks to search for at `now`, if anybody was refused and it is not too soon: of one table, or with `None`
-    /// of all.
-    pub fn search_due(&mut self, now: Time) -> Option<Option<TableId>> {
-        self.search.due(now)
+    /// Whether to search for dead tasks at `now`: somebody was refused, and it is not too soon.
+    pub fn search_due(&mut self, now: Time) -> bool {
+        self.search.is_due(now)
     }
 
-    /// Takes out every task for which `dead` holds, or those of one table.
-    pub fn extract(
-        &mut self,
-        of: Option<TableId>,
-        dead: impl FnMut(&T) -> bool,
-        now: Time,
-    ) -> Vec<(TableId, T)> {
-        let out = self.queue.extract(of, dead);
-        self.search.found(out.len(), now);
+    /// Looks at the next thousand tasks or so, and takes those out for which `dead` holds. Until all have been looked at,
+    /// more is due at once.
+    pub fn search(&mut self, dead: impl FnMut(&T) -> bool, now: Time) -> Vec<(TableId, T)> {
+        let (out, is_through) = self.queue.search(STEPS, dead);
+        self.search.found(out.len(), is_through, now);
         // With fewer tasks it is hardly worth more; if it is, the timed look sees it.
+        self.show_at(now);
+        out
+    }
+
+    /// Takes out all that waits.
+    pub fn empty(&mut self, now: Time) -> Vec<(TableId, T)> {
+        let out = self.queue.extract(|_| true);
         self.show_at(now);
         out
     }

@@ -51,7 +51,7 @@ use crate::{TableId, Time};
 pub use class::Class;
 pub use intake::{Intake, IntakeAt};
 use lanes::Place;
-use order::{Front, Order};
+use order::{Front, Order, SearchAt};
 pub use outlook::Outlook;
 pub use terms::{Run, Terms};
 pub use underway::Underway;
@@ -103,10 +103,23 @@ impl Discipline {
         self.bulk_wait.unwrap_or(Duration::MAX)
     }
 
-    /// The part of `limit` that one table may hold by default: three quarters, so that a noisy table cannot fill the queue
-    /// of its neighbours.
+    /// The part of `limit` that one table may hold by default: three quarters. The last one is for others
+    /// ([`Discipline::has_place`]).
     pub fn usual_table_limit(limit: usize) -> usize {
         (limit - limit.div_ceil(4)).max(1)
+    }
+
+    /// Whether a table whose limit is `limit` may have `own` of the `waiting` tasks that there are then, of so many tables.
+    ///
+    /// The last quarter of a queue, or what a larger limit of its own leaves of that, is for tables of which little waits:
+    /// a table may go into it with the mean of all tables' tasks at first, and with ever fewer the fewer places are left.
+    /// So floods end at three quarters together, however many they are. A table's only task needs just a place.
+    fn has_place(&self, own: usize, limit: usize, waiting: usize, tables: usize) -> bool {
+        let last = self.limit.div_ceil(4).min(self.limit.saturating_sub(limit));
+        let left = self.limit - waiting;
+        let [own, waiting, tables, last, left] =
+            [own, waiting, tables, last, left].map(|count| count as f64);
+        own <= 1.0 || left >= last || own * tables * last <= waiting * left
     }
 }
 
@@ -126,7 +139,7 @@ pub enum Refusal {
     Closed,
     /// It holds as many tasks as it may.
     GroupFull,
-    /// It holds as many tasks of that table as it may.
+    /// It holds as many tasks of that table as it may, or has only places left for tables of which less waits.
     TableFull,
     /// Nobody of the group is at work; its tables have other homes by now.
     Vacant,
@@ -161,6 +174,8 @@ pub struct Queue<T> {
     workers: u32,
     /// What waits, by class.
     orders: [Order<T>; 2],
+    /// Where the search for dead tasks goes on.
+    searched: SearchAt,
     retired: Intake,
     /// Tasks of all tables that were refused, or expired while they waited: whether there is anything new of that.
     in_vain: u64,
@@ -176,6 +191,7 @@ impl<T> Queue<T> {
             discipline,
             workers,
             orders: [(); 2].map(|()| Order::new(&discipline, workers)),
+            searched: SearchAt::default(),
             retired: Intake::default(),
             in_vain: 0,
             closed: false,
@@ -294,6 +310,8 @@ impl<T> Queue<T> {
         if exceeds(self.len(), self.discipline.limit) {
             return Err(Refusal::GroupFull);
         }
+        let waiting = self.len() + tasks;
+        let tables = self.orders.iter().map(Order::tables).sum::<usize>();
         // The limit is that of both classes together.
         let [interactive, bulk] = &mut self.orders;
         let (order, other) = match terms.class {
@@ -311,7 +329,12 @@ impl<T> Queue<T> {
             return Err(Refusal::NoMemory);
         };
         let limit = terms.limit.unwrap_or(self.discipline.table_limit);
-        if exceeds(order.lanes[place].len() + elsewhere, limit) {
+        let own = order.lanes[place].len() + elsewhere;
+        let tables = tables + usize::from(own == 0);
+        let has_place = self
+            .discipline
+            .has_place(own + tasks, limit, waiting, tables);
+        if exceeds(own, limit) || !has_place {
             return Err(Refusal::TableFull);
         }
         let lane = order.make_room(place, tasks);
@@ -352,6 +375,11 @@ impl<T> Queue<T> {
     pub fn count_expired(&mut self, table: TableId, tasks: u64) {
         self.intake_mut(table).expired += tasks;
         self.in_vain += tasks;
+        for order in &mut self.orders {
+            if let Some(place) = order.lanes.find(table) {
+                order.missed(place, tasks);
+            }
+        }
     }
 
     /// Tasks that were asked for in vain here so far: refused, or expired while they waited.
@@ -445,28 +473,42 @@ impl<T> Queue<T> {
         key.saturating_add(gives_way.unwrap_or(u64::MAX))
     }
 
-    /// Takes out every queued task for which `dead` holds, or those of one table. The caller ends them and counts how.
-    pub fn extract(
+    /// Takes out every queued task for which `dead` holds. The caller ends them and counts how.
+    pub fn extract(&mut self, dead: impl FnMut(&T) -> bool) -> Vec<(TableId, T)> {
+        self.searched = SearchAt::default();
+        self.search(usize::MAX, dead).0
+    }
+
+    /// As [`Queue::extract`], of the next tasks after those that it has looked at before; it looks at no more than about `steps`.
+    /// Says whether it has come to the end: then it begins anew.
+    pub fn search(
         &mut self,
-        of: Option<TableId>,
+        mut steps: usize,
         mut dead: impl FnMut(&T) -> bool,
-    ) -> Vec<(TableId, T)> {
+    ) -> (Vec<(TableId, T)>, bool) {
         let mut out = Vec::new();
-        for order in &mut self.orders {
-            order.extract(of, &mut dead, |table, _, popped| {
+        while let Some(order) = self.orders.get_mut(self.searched.order) {
+            let at = &mut self.searched;
+            let is_through = order.extract(at, &mut steps, &mut dead, |table, _, popped| {
                 out.push((table, popped.task));
             });
+            if !is_through {
+                return (out, false);
+            }
+            *at = SearchAt::of(at.order + 1);
         }
-        out
+        self.searched = SearchAt::default();
+        (out, true)
     }
 
     /// Takes out everything, for another group's queue.
     pub fn move_out(&mut self) -> Vec<Moved<T>> {
         let mut out = Vec::new();
         for (class, order) in Class::ALL.into_iter().zip(&mut self.orders) {
-            let limit = None;
+            let (limit, mut from, mut steps) = (None, SearchAt::default(), usize::MAX);
             order.extract(
-                None,
+                &mut from,
+                &mut steps,
                 |_| true,
                 |table, weight, popped| {
                     out.push(Moved {

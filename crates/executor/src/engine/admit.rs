@@ -121,7 +121,7 @@ impl Engine {
         }
         let mut wait_us = 0;
         if refusal != Refusal::Closed {
-            let full = refusal.is_for_places().then_some(refusal);
+            let full = refusal.is_for_places();
             let outlook = self.hub.refuse(home, entry.id, weight, full);
             let wait = outlook.wait(class, entry.state.pace()).min(LONGEST_WAIT);
             // A number, as a refused query is moved back to its sender with it: the smaller, the better.

@@ -16,14 +16,14 @@ impl Engine {
     /// The thread of the timed look: sees to it that nobody waits beside idle workers, and that dead tasks keep no places
     /// in a queue that refuses others.
     pub(crate) fn watch(&self) {
-        self.hub.watch(|group, of| self.purge(group, of));
+        self.hub.watch(|group| self.purge(group));
     }
 
-    /// Ends what is dead in a full queue, or in the full share of one table: cancelled tasks and those past their deadline
+    /// Ends what is dead among the next tasks of a queue that refuses others: cancelled tasks and those past their deadline
     /// hold places that living ones could use.
-    fn purge(&self, group: usize, of: Option<TableId>) {
+    fn purge(&self, group: usize) {
         let now = now();
-        let dead = self.hub.extract(group, of, |task| {
+        let dead = self.hub.search(group, |task| {
             task.is_ended() || task.header().is_expired(now)
         });
         self.bury(group, dead, &Error::Expired);
@@ -39,7 +39,7 @@ impl Engine {
         self.abandons.store(true, Ordering::SeqCst);
         (0..self.hub.groups.count())
             .map(|group| {
-                let dead = self.hub.extract(group, None, |_| true);
+                let dead = self.hub.empty(group);
                 self.bury(group, dead, &Error::ShutDown)
             })
             .sum()

@@ -119,7 +119,7 @@ impl Drop for Invitation {
 pub(crate) fn run(task: Arc<dyn Task>, worker: &mut Worker, rung: Rung) {
     let table = task.header().entry.id;
     match task.begin() {
-        Err(end) => worker.stats().found_ended(table, end, task.weight()),
+        Err(end) => worker.found_ended(&*task, end),
         Ok(()) => {
             worker.stats().started(table, rung, task.weight());
             let started = worker.now();

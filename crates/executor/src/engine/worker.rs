@@ -13,6 +13,7 @@ use super::registry::TableEntry;
 use super::stats::WorkerStats;
 use super::task::{self, Header, Invitation, Shared, Task};
 use super::{Engine, current};
+use crate::counts::End;
 use crate::report::Report;
 use crate::scheduler::{Cover, Found, Late, Local, Refusal};
 
@@ -174,15 +175,28 @@ impl Worker {
         }
     }
 
-    /// Whether the task that it has taken cannot be answered before its deadline, as far as can be told: others wait, and
-    /// the time is better spent on them.
-    pub(crate) fn is_too_late(&self, header: &Header, started: Time) -> bool {
+    /// Whether the task that it has taken cannot be answered before its deadline, as far as can be told, and so is not begun:
+    /// others wait, and the time is better spent on them.
+    pub(crate) fn is_too_late(&mut self, header: &Header, started: Time) -> bool {
         let Some(expires) = header.expires else {
             return false;
         };
         let left = self.engine.hub.clock().time(expires).since(started);
         let expected = self.local.expected().unwrap_or_default();
-        left.is_zero() || is_too_late(header.waited(started), left, expected)
+        let is_late = left.is_zero() || is_too_late(header.waited(started), left, expected);
+        if is_late {
+            self.local.miss_task();
+        }
+        is_late
+    }
+
+    /// Says that the task which it has taken had ended before.
+    pub(crate) fn found_ended(&mut self, task: &dyn Task, end: End) {
+        if end == End::Expired {
+            self.local.miss_task();
+        }
+        let table = task.header().entry.id;
+        self.stats().found_ended(table, end, task.weight());
     }
 
     pub(crate) fn index(&self) -> usize {

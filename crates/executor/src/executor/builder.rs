@@ -165,8 +165,8 @@ impl Builder {
         self
     }
 
-    /// Tasks of one table that may wait in a domain, so that a noisy table cannot fill the queue of its
-    /// neighbours. Default: three quarters of the domain's limit.
+    /// Tasks of one table that may wait in a domain. Default: three quarters of the domain's limit. Whatever it is, the last
+    /// quarter of a queue is for tables of which less waits than of others, unless this limit alone leaves less.
     pub fn table_queue_limit(mut self, tasks: usize) -> Self {
         self.table_limit = Some(tasks);
         self

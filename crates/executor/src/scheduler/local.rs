@@ -67,6 +67,11 @@ impl<U> Local<U> {
         self.present().start(now);
     }
 
+    /// Says that the task which it has taken is not begun because of its deadline.
+    pub(crate) fn miss_task(&mut self) {
+        self.present().miss();
+    }
+
     /// Says that it is `now`, when this worker has done its part of a task in which others still take part, and has waited
     /// for something else meanwhile (`blocked`). Whoever leaves that last says what it took: [`Hub::end_late`](super::Hub::end_late).
     pub(crate) fn hand_over(&mut self, now: Time, blocked: Duration) -> Late {

@@ -155,34 +155,29 @@ impl<T, U> Hub<T, U> {
 
     /// Counts refused tasks of `table`, `weight` of them; with `full` because there was no place: for that table, or for
     /// anybody. Dead tasks that hold places are then searched for, by the thread of the timed look. Returns what waits.
-    pub(crate) fn refuse(
-        &self,
-        group: usize,
-        table: TableId,
-        weight: u64,
-        full: Option<Refusal>,
-    ) -> Outlook {
+    pub(crate) fn refuse(&self, group: usize, table: TableId, weight: u64, full: bool) -> Outlook {
         let now = self.clock.now();
         let outlook = {
             let mut state = self.groups.lock(group);
             state.refuse(table, weight, full);
             state.queue.outlook(now)
         };
-        if full.is_some() {
+        if full {
             self.watch.arm();
         }
         outlook
     }
 
-    /// Takes every task out of `group`'s queue for which `dead` holds, or those of one table.
-    pub(crate) fn extract(
-        &self,
-        group: usize,
-        of: Option<TableId>,
-        dead: impl FnMut(&T) -> bool,
-    ) -> Vec<(TableId, T)> {
+    /// Looks at the next tasks of `group`'s queue, and takes those out for which `dead` holds ([`Group::search`]).
+    pub(crate) fn search(&self, group: usize, dead: impl FnMut(&T) -> bool) -> Vec<(TableId, T)> {
         let now = self.clock.now();
-        self.hold(group).extract(of, dead, now)
+        self.hold(group).search(dead, now)
+    }
+
+    /// Takes every task out of `group`'s queue.
+    pub(crate) fn empty(&self, group: usize) -> Vec<(TableId, T)> {
+        let now = self.clock.now();
+        self.hold(group).empty(now)
     }
 
     /// Accepts nothing from now on and wakes everybody: workers finish what is queued, then get `None`.

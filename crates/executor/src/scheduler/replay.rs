@@ -114,7 +114,7 @@ impl Replay<'_> {
             Ok(Some(pace)) => self.over_share[table] = pace == Pace::OverShare,
             Ok(None) => {}
             Err(unplaced) => {
-                let full = Some(unplaced.refusal);
+                let full = unplaced.refusal.is_for_places();
                 self.hub.refuse(unplaced.home, table_id(table), 1, full);
                 self.decisions.push(Decision::Refused { task });
             }
@@ -161,7 +161,7 @@ impl Replay<'_> {
     }
 
     fn look(&mut self) {
-        self.looking = self.hub.look(self.now, |_, _| ());
+        self.looking = self.hub.look(self.now, |_| ());
         match self.looking {
             true => self.at(self.now + LOOK, Event::Look),
             false => self.hub.disarm(),

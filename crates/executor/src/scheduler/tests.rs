@@ -342,9 +342,9 @@ fn a_task_that_has_waited_too_long_is_worth_any_idle_worker() {
     // The four workers of group 0 are inside long tasks. One more task is less than any price.
     push(&hub, 0, table(0), 10);
     let pushed = hub.clock.now();
-    assert!(hub.look(pushed + Duration::from_millis(1), |_, _| ()));
+    assert!(hub.look(pushed + Duration::from_millis(1), |_| ()));
     assert_eq!(asleep(&hub, 1), 1, "there is time yet");
-    assert!(hub.look(pushed + Duration::from_millis(5), |_, _| ()));
+    assert!(hub.look(pushed + Duration::from_millis(5), |_| ()));
     assert_eq!(asleep(&hub, 1), 0);
     locals[5].now = pushed + Duration::from_millis(5);
     let found = hub.climb(&mut locals[5]).rest();
@@ -353,7 +353,7 @@ fn a_task_that_has_waited_too_long_is_worth_any_idle_worker() {
         Resting::Found(Found::Task(10, Rung::Remote))
     ));
     assert!(
-        !hub.look(pushed + Duration::from_millis(9), |_, _| ()),
+        !hub.look(pushed + Duration::from_millis(9), |_| ()),
         "nothing waits"
     );
 }
@@ -379,7 +379,7 @@ fn a_task_that_is_handed_over_costs_what_all_hands_have_given_to_it() {
             false => assert_eq!(backlog.service, micros(600)),
             true => assert_eq!(backlog.service, Duration::ZERO, "that is the mean at home"),
         }
-        let _ = hub.extract(group, None, |_| true);
+        let _ = hub.empty(group);
     }
 }
 
@@ -398,9 +398,9 @@ fn a_task_that_is_left_to_a_spinning_worker_is_not_left_to_it_for_long() {
         hub.watch.is_armed(),
         "the spinning worker may lose its core"
     );
-    assert!(hub.look(pushed + Duration::from_millis(1), |_, _| ()));
+    assert!(hub.look(pushed + Duration::from_millis(1), |_| ()));
     assert_eq!(asleep(&hub, 0), 3, "it is about to take it");
-    assert!(hub.look(pushed + Duration::from_millis(2), |_, _| ()));
+    assert!(hub.look(pushed + Duration::from_millis(2), |_| ()));
     assert_eq!(asleep(&hub, 0), 2);
 }
 
@@ -416,7 +416,7 @@ fn a_bulk_task_that_is_left_to_a_spinning_worker_waits_no_longer_than_others() {
     };
     hub.push_all(0, table(0), bulk, vec![1], 1, pushed).unwrap();
     assert!(hub.watch.is_armed());
-    assert!(hub.look(pushed + Duration::from_millis(2), |_, _| ()));
+    assert!(hub.look(pushed + Duration::from_millis(2), |_| ()));
     assert_eq!(asleep(&hub, 0), 0);
 }
 

@@ -15,7 +15,7 @@
 //! sees the other: the pusher writes `queued` and reads `armed`, the thread writes `armed` and reads `queued`.
 
 use chiplet_policy::group::{Faces, LOOK, Looked};
-use chiplet_policy::{TableId, Time, ladder};
+use chiplet_policy::{Time, ladder};
 
 use super::Hub;
 use super::seats::{Call, Parker};
@@ -72,7 +72,7 @@ impl Watch {
 impl<T, U> Hub<T, U> {
     /// The thread: looks while tasks wait, until the hub is closed. `clear` ends the dead tasks of a group's queue, or those
     /// of one table in it.
-    pub(crate) fn watch(&self, clear: impl Fn(usize, Option<TableId>)) {
+    pub(crate) fn watch(&self, clear: impl Fn(usize)) {
         self.watch.park();
         let mut quiet = 0;
         while !self.watch.is_closed() {
@@ -104,16 +104,16 @@ impl<T, U> Hub<T, U> {
     /// Wakes a sleeper for every task that has waited beside it, calls for help for every queue that is worth crossing for at
     /// `now`, and has those cleared that have refused tasks.
     /// True if any task waits anywhere.
-    pub(super) fn look(&self, now: Time, clear: impl Fn(usize, Option<TableId>)) -> bool {
+    pub(super) fn look(&self, now: Time, clear: impl Fn(usize)) -> bool {
         let mut waiting = false;
         for group in 0..self.groups.count() {
             if self.groups.queued(group) == 0 {
                 continue;
             }
             waiting = true;
-            let search = self.groups.lock(group).search_due(now);
-            if let Some(of) = search {
-                clear(group, of);
+            let is_due = self.groups.lock(group).search_due(now);
+            if is_due {
+                clear(group);
             }
             self.rouse_for_old(group, now);
             if self.rules.crossing.is_priced() {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{TableId, Time};
+use crate::Time;
 
 /// A queue that refuses is searched for dead tasks again after this time, and after twice as long each time that none
 /// was found.
@@ -11,42 +11,37 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// The longest such pause: the time in which a queue of a million tasks is searched about once.
 const LONGEST_PAUSE: Duration = Duration::from_millis(64);
 
+/// So many tasks or lanes are looked at in a turn: some tenths of a millisecond, for which the queue's lock is held.
+pub(super) const STEPS: usize = 1_000;
+
 /// A request to search a queue for dead tasks, whose places the living could use.
 #[derive(Default)]
 pub(super) struct Search {
-    /// Who was refused since the last search: one table at its bound, or with `None` anybody.
-    wanted: Option<Option<TableId>>,
+    /// Whether anybody was refused since the last search, or that goes on.
+    pub(super) wanted: bool,
+    /// What it has found so far.
+    found: usize,
     next: Option<Time>,
     pause: Duration,
 }
 
 impl Search {
-    /// A task of `table` was refused, because the queue is full or with `at_bound` the table's part of it.
-    pub(super) fn refused(&mut self, table: TableId, at_bound: bool) {
-        let whom = at_bound.then_some(table);
-        self.wanted = match self.wanted {
-            None => Some(whom),
-            Some(before) if before == whom => Some(whom),
-            Some(_) => Some(None),
-        };
+    /// Whether to search now, if anybody was refused and it is not too soon.
+    pub(super) fn is_due(&self, now: Time) -> bool {
+        // Asked before every task, and hardly ever wanted.
+        self.wanted && self.next.is_none_or(|next| next <= now)
     }
 
-    /// Whom to search for now, if anybody was refused and it is not too soon.
-    pub(super) fn due(&mut self, now: Time) -> Option<Option<TableId>> {
-        // Asked before every task, and hardly ever wanted: nothing is written then.
-        let too_soon = self.next.is_some_and(|next| now < next);
-        if too_soon || self.wanted.is_none() {
-            return None;
+    /// A turn at `now` has found so many; the search is through with it if `is_through`.
+    pub(super) fn found(&mut self, dead: usize, is_through: bool, now: Time) {
+        self.found += dead;
+        if is_through {
+            self.pause = match std::mem::take(&mut self.found) {
+                0 => (2 * self.pause).clamp(PAUSE, LONGEST_PAUSE),
+                _ => PAUSE,
+            };
+            self.next = Some(now + self.pause);
+            self.wanted = false;
         }
-        self.wanted.take()
-    }
-
-    /// A search at `now` has found so many.
-    pub(super) fn found(&mut self, dead: usize, now: Time) {
-        self.pause = match dead {
-            0 => (2 * self.pause).clamp(PAUSE, LONGEST_PAUSE),
-            _ => PAUSE,
-        };
-        self.next = Some(now + self.pause);
     }
 }

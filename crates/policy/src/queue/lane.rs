@@ -201,21 +201,25 @@ impl<T> Lane<T> {
         Some(waiting.popped())
     }
 
-    /// Takes out every task for which `dead` holds.
+    /// Takes those of its tasks from `first` to `end` out for which `dead` holds. Returns where the others end.
     pub(super) fn extract(
         &mut self,
+        first: usize,
+        end: usize,
         mut dead: impl FnMut(&T) -> bool,
         mut out: impl FnMut(Popped<T>),
-    ) {
-        for _ in 0..self.tasks.len() {
-            match self.tasks.pop_front() {
-                Some(waiting) if dead(&waiting.task) => {
-                    self.queries -= u64::from(waiting.queries);
-                    out(waiting.popped());
-                }
-                Some(waiting) => self.tasks.push_back(waiting),
-                None => break,
+    ) -> usize {
+        let mut living = first;
+        for at in first..end {
+            if !dead(&self.tasks[at].task) {
+                self.tasks.swap(living, at);
+                living += 1;
             }
         }
+        for waiting in self.tasks.drain(living..end) {
+            self.queries -= u64::from(waiting.queries);
+            out(waiting.popped());
+        }
+        living
     }
 }

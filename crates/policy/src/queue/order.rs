@@ -125,7 +125,7 @@ impl Work {
     }
 
     fn of<T>(&self, lane: &Lane<T>, queries: u64) -> u64 {
-        queries.saturating_mul(lane.service.home)
+        queries.saturating_mul(lane.service.cost())
     }
 
     /// So many queries of a lane wait that did not.
@@ -165,6 +165,25 @@ impl Work {
     }
 }
 
+/// Where a search of a queue's tasks goes on.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SearchAt {
+    pub(super) order: usize,
+    lane: usize,
+    /// Which of those that wait in it.
+    task: usize,
+}
+
+impl SearchAt {
+    /// The beginning of an order.
+    pub(super) fn of(order: usize) -> Self {
+        Self {
+            order,
+            ..Self::default()
+        }
+    }
+}
+
 impl<T> Order<T> {
     pub(super) fn new(discipline: &Discipline, workers: u32) -> Self {
         Self {
@@ -193,6 +212,11 @@ impl<T> Order<T> {
 
     pub(super) fn len(&self) -> usize {
         self.queued
+    }
+
+    /// Tables of which tasks wait.
+    pub(super) fn tables(&self) -> usize {
+        self.tally.lanes as usize
     }
 
     /// What waits, in time.
@@ -327,6 +351,9 @@ impl<T> Order<T> {
             lane.uncharged += spent as i64 - charged as i64;
         }
         let Some(took) = &outcome.took else {
+            if outcome.missed {
+                self.missed(place, 1);
+            }
             return;
         };
         self.work.remove(lane, lane.queries());
@@ -340,7 +367,7 @@ impl<T> Order<T> {
         if was_unknown && !away {
             // What waits was ordered by a guess. The next task is not to be late for that.
             let less = self.tally.less(f64::from(lane.weight));
-            let waiting = lane.queries().saturating_mul(lane.service.home);
+            let waiting = lane.queries().saturating_mul(lane.service.cost());
             lane.catch_up(ended.saturating_add(apart(waiting, self.workers, less)));
         }
         self.work.add(lane, lane.queries());
@@ -348,6 +375,14 @@ impl<T> Order<T> {
             true => self.cold.note(each, lane.service.home),
             false => self.typical = follow(self.typical, each, self.typical),
         }
+    }
+
+    /// Takes note of so many tasks of the lane at `place` that were not begun because of their deadlines.
+    pub(super) fn missed(&mut self, place: Place, tasks: u64) {
+        let lane = &mut self.lanes[place];
+        self.work.remove(lane, lane.queries());
+        lane.service.miss(tasks);
+        self.work.add(lane, lane.queries());
     }
 
     /// The next task for a worker: `front`'s, or one that may go out of turn.
@@ -396,37 +431,39 @@ impl<T> Order<T> {
         })
     }
 
-    /// Takes out every task for which `dead` holds, or those of one table, with its table and that one's weight. Only
-    /// lanes with tasks are looked at, which may be few of very many.
+    /// Looks at the waiting tasks from `at` on, as many as there are `steps`, and takes those out for which `dead` holds, with
+    /// their table and that one's weight. True if it has come to the end; else `at` is where to go on. A lane is a step, too.
     pub(super) fn extract(
         &mut self,
-        of: Option<TableId>,
+        at: &mut SearchAt,
+        steps: &mut usize,
         mut dead: impl FnMut(&T) -> bool,
         mut out: impl FnMut(TableId, f32, Popped<T>),
-    ) {
-        let heaps = [&self.within, &self.over];
-        let all = heaps.into_iter().flat_map(|heap| heap.as_slice());
-        let all = all.map(|Reverse((_, place))| *place);
-        let (one, all) = match of {
-            Some(table) => (self.lanes.find(table), None),
-            None => (None, Some(all)),
-        };
-        // A lane that has gone from one heap to the other may stand in both; there is nothing dead in it the second
-        // time.
-        for place in one.into_iter().chain(all.into_iter().flatten()) {
-            let lane = &mut self.lanes[place];
-            let Some(table) = lane.table else {
-                continue;
-            };
-            let (before, queries) = (lane.len(), lane.queries());
-            let weight = lane.weight;
-            lane.extract(&mut dead, |task| out(table, weight, task));
-            self.queued -= before - lane.len();
-            self.work.remove(lane, queries - lane.queries());
-            if before > 0 && lane.len() == 0 {
-                self.tally.leave(lane);
+    ) -> bool {
+        while at.lane < self.lanes.places() {
+            let lane = &mut self.lanes[at.lane as Place];
+            let (before, queries, weight) = (lane.len(), lane.queries(), lane.weight);
+            // Some of those that were looked at may have left since.
+            let first = at.task.min(before);
+            let end = before.min(first.saturating_add(*steps));
+            *steps = steps.saturating_sub(end - first + 1);
+            if let Some(table) = lane.table {
+                at.task = lane.extract(first, end, &mut dead, |task| out(table, weight, task));
+                self.queued -= before - lane.len();
+                self.work.remove(lane, queries - lane.queries());
+                if before > 0 && lane.len() == 0 {
+                    self.tally.leave(lane);
+                }
+            }
+            if end < before {
+                return false;
+            }
+            (at.lane, at.task) = (at.lane + 1, 0);
+            if *steps == 0 {
+                return false;
             }
         }
+        true
     }
 
     /// Counters of the tables whose lanes lie at these places, and how many of their tasks wait.

@@ -22,9 +22,13 @@ pub(super) const ASSUMED: u64 = 200_000;
 /// to hold it against.
 const FIRST: u64 = 1_000_000;
 
-/// After so long without an answer the usual time is not believed: the next task is begun whatever its deadline. So a
-/// table whose estimate is wrong is found out ten times a second, and one that really is too slow costs little.
+/// Once in so long the usual time is not believed, whatever is answered meanwhile: the next task is begun whatever its
+/// deadline. So short queries are found out beside long ones of their table.
 const BELIEVED: u64 = 100_000_000;
+
+/// Nor more often than once in so many usual times: a table that really is too slow takes no more than a quarter of one worker
+/// for that.
+const USUAL_TIMES: u64 = 4;
 
 /// How many times as long queries take away from home: of one table, or of all tables of a queue.
 pub(super) type Cold = Relative<32>;
@@ -47,9 +51,11 @@ pub(super) struct Service {
     pub(super) home: u64,
     /// How many times as much it is elsewhere.
     pub(super) cold: Cold,
+    /// The part of its tasks that are not begun because of their deadlines.
+    missed: f32,
     /// How long a query usually takes until it is answered.
     usual: u64,
-    /// When that was last seen.
+    /// When that was learnt first, or a task was last begun to see.
     seen: u64,
     /// Tasks that began before say nothing of that: another index answered them.
     since: u64,
@@ -62,12 +68,27 @@ impl Service {
         factor.map(f64::from)
     }
 
-    /// A query's mean cost at home, or that of a `typical` table's if it is unknown.
-    pub(super) fn mean(&self, typical: u64) -> u64 {
-        match self.home {
-            0 => typical,
-            home => home,
+    /// What a query that waits costs on average, whether it is begun or not; 0 if it is unknown.
+    pub(super) fn cost(&self) -> u64 {
+        match self.missed {
+            0.0 => self.home,
+            missed => (self.home as f64 * f64::from(1.0 - missed)).ceil() as u64,
         }
+    }
+
+    /// The same, or that of a `typical` table's if it is unknown.
+    pub(super) fn mean(&self, typical: u64) -> u64 {
+        match self.cost() {
+            0 => typical,
+            cost => cost,
+        }
+    }
+
+    /// So many tasks were not begun because of their deadlines. They have cost nothing, and their table is not to wait for
+    /// what they would have.
+    pub(super) fn miss(&mut self, tasks: u64) {
+        let kept = (1.0 - 1.0 / FOLLOW as f32).powi(tasks.min(1_000) as i32);
+        self.missed = 1.0 - (1.0 - self.missed) * kept;
     }
 
     /// How long a task of so many queries that begins at `at` usually takes. `None` if that is unknown, or not believed:
@@ -76,7 +97,8 @@ impl Service {
         if self.usual == 0 {
             return None;
         }
-        if at.saturating_sub(self.seen) > BELIEVED {
+        let believed = BELIEVED.max(USUAL_TIMES.saturating_mul(self.usual));
+        if at.saturating_sub(self.seen) > believed {
             self.seen = at;
             return None;
         }
@@ -99,7 +121,11 @@ impl Service {
     ) {
         let [spent, lasted] =
             [took.spent, took.lasted].map(|nanos| (nanos / u64::from(queries.max(1))).max(1));
-        let base = self.mean(typical.max(FIRST));
+        self.missed -= self.missed / FOLLOW as f32;
+        let base = match self.home {
+            0 => typical.max(FIRST),
+            home => home,
+        };
         match away {
             true => self.cold.note(spent, self.home),
             false => self.home = follow(self.home, spent, base),
@@ -107,7 +133,9 @@ impl Service {
         if ended.saturating_sub(took.lasted) < self.since {
             return;
         }
-        self.seen = ended;
+        if self.usual == 0 {
+            self.seen = ended;
+        }
         self.usual = match self.usual {
             0 => lasted,
             // Down at once, near to what was seen: an estimate that is too high keeps tasks from being begun.
@@ -163,12 +191,38 @@ mod tests {
         let mut service = Service::default();
         service.learn(&took(400 * MILLI), 1, 0, false, ASSUMED);
         assert_eq!(service.home, OUTLIER * FIRST);
-        assert_eq!(service.usual(1, BELIEVED), Some(400 * MILLI));
-        // Nobody was answered meanwhile: one task is begun to see, the others are told as before.
-        assert_eq!(service.usual(1, BELIEVED + 1), None);
-        assert_eq!(service.usual(1, BELIEVED + 2), Some(400 * MILLI));
-        service.learn(&took(MILLI / 2), 1, BELIEVED + MILLI, false, ASSUMED);
-        assert_eq!(service.usual(1, BELIEVED + MILLI), Some(2 * MILLI));
+        let believed = USUAL_TIMES * 400 * MILLI;
+        assert_eq!(service.usual(1, believed), Some(400 * MILLI));
+        // One task is begun to see, the others are told as before.
+        assert_eq!(service.usual(1, believed + 1), None);
+        assert_eq!(service.usual(1, believed + 2), Some(400 * MILLI));
+        service.learn(&took(MILLI / 2), 1, believed + MILLI, false, ASSUMED);
+        assert_eq!(service.usual(1, believed + MILLI), Some(2 * MILLI));
+    }
+
+    #[test]
+    fn a_task_is_begun_to_see_though_others_of_its_table_are_answered() {
+        let mut service = known(60 * MILLI);
+        let mut begun = 0;
+        for at in 1..1_000 {
+            service.learn(&took(60 * MILLI), 1, at * MILLI, false, ASSUMED);
+            begun += u32::from(service.usual(1, at * MILLI).is_none());
+        }
+        assert_eq!(begun, 4);
+    }
+
+    #[test]
+    fn what_is_not_begun_costs_nothing_and_says_nothing_of_what_is() {
+        let mut service = known(60 * MILLI);
+        let home = service.home;
+        (0..7).for_each(|_| service.miss(1));
+        assert!(service.cost() < 25 * MILLI, "{service:?}");
+        assert_eq!(service.home, home);
+        // However many those were, some that are begun tell what they cost.
+        service.miss(1_000_000);
+        assert!(service.cost() <= 1, "{service:?}");
+        (0..16).for_each(|_| service.learn(&took(60 * MILLI), 1, 0, false, ASSUMED));
+        assert!(service.cost() > 50 * MILLI, "{service:?}");
     }
 
     #[test]

@@ -55,8 +55,10 @@ pub(super) struct Outcome {
     pub(super) charged: Option<u64>,
     /// Its worker had run the same table before it.
     pub(super) follows: bool,
-    /// What it took, unless it turned out to be dead or too late.
+    /// What it took, unless it was not begun.
     pub(super) took: Option<Took>,
+    /// It was not begun because of its deadline.
+    pub(super) missed: bool,
 }
 
 /// What a worker runs of one queue: task after task of one table, and how long the present one takes.
@@ -74,6 +76,7 @@ pub struct Run {
     pub(super) left: u32,
     began: Option<Time>,
     ended: Option<Time>,
+    missed: bool,
     /// Time that others have given to the task, and that it has waited for something else.
     helped: Duration,
     blocked: Duration,
@@ -96,6 +99,13 @@ impl Run {
         self.charged = taken.charged;
         self.began = Some(now);
         self.ended = None;
+        self.missed = false;
+    }
+
+    /// Says that the task which was taken is not begun, because its deadline has passed or is too near. A task that is dead for
+    /// another reason says nothing of its table.
+    pub fn miss(&mut self) {
+        self.missed = true;
     }
 
     /// Says that the task which was taken starts at `now`. What passed since it was taken, for the last task's end or
@@ -154,6 +164,7 @@ impl Run {
             charged: self.charged,
             follows: self.follows,
             took,
+            missed: self.missed,
         })
     }
 }

@@ -128,24 +128,26 @@ impl Engine<'_> {
     /// A worker has taken a query that is dead, or not worth beginning: it looks for the next one. False if it is to begin.
     pub(super) fn passes_over(&mut self, worker: usize, place: usize) -> bool {
         let query = &self.queries[place];
+        let state = &mut self.workers[worker];
+        let run = match &mut state.away {
+            Some((_, run)) if state.ladder.is_away() => run,
+            _ => &mut state.run,
+        };
         if query.told {
+            run.miss();
             self.queries.release(place);
             return true;
         }
         let Some(due) = query.due else { return false };
-        let state = &self.workers[worker];
-        let expected = match &state.away {
-            Some((_, run)) if state.ladder.is_away() => run.expected(),
-            _ => state.run.expected(),
-        };
         let [waited, left] = [
             self.timeline.now() - query.arrived,
             due - self.timeline.now(),
         ]
         .map(Duration::from_nanos);
-        if !left.is_zero() && !is_too_late(waited, left, expected.unwrap_or_default()) {
+        if !left.is_zero() && !is_too_late(waited, left, run.expected().unwrap_or_default()) {
             return false;
         }
+        run.miss();
         let (client, item) = (query.client, query.item);
         let second = second_of(self.timeline.now());
         if let Some(row) = self.row_of(place) {
@@ -188,7 +190,7 @@ impl Engine<'_> {
         let queries = &self.queries;
         let now = self.timeline.time();
         let state = &mut self.groups[group].state;
-        let dead = state.extract(None, |&place| queries[place].told, now);
+        let dead = state.search(|&place| queries[place].told, now);
         for (_, place) in dead {
             let table = table_id(self.queries[place].item);
             self.groups[group].state.queue.count_expired(table, 1);

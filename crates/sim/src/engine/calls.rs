@@ -92,7 +92,7 @@ impl Engine<'_> {
                 continue;
             }
             waiting = true;
-            if state.search_due(now).is_some() {
+            if state.search_due(now) {
                 self.purge(group);
             }
             if let Some(worker) = self.groups[group].state.rouse_for_old(now) {

@@ -3,6 +3,9 @@
 //! Nothing here is left to chance: the same policy gives the same figures. Bounds are wide enough for a policy that is
 //! changed, and far from what a policy gives that does not keep the promise.
 
+mod crowds;
+mod lengths;
+
 use chiplet_baselines::Strategy;
 use chiplet_topology::Topology;
 

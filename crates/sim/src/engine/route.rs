@@ -27,7 +27,7 @@ impl Engine<'_> {
             Ok(None) => {}
             Err(unplaced) => {
                 let home = &mut self.groups[unplaced.home].state;
-                home.refuse(table_id(item), 1, Some(unplaced.refusal));
+                home.refuse(table_id(item), 1, unplaced.refusal.is_for_places());
                 self.balancer.missed(item as usize);
                 self.meter.shed += 1;
                 self.note_refused(query);

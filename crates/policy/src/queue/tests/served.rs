@@ -199,7 +199,7 @@ fn bounds_are_exact_and_a_refused_task_comes_back() {
         Err((Refusal::GroupFull, 5))
     );
     assert_eq!(queue.take(Some(0), &mut Run::default(), now), Some(1));
-    queue.push(table(1), Terms::default(), 5, now).unwrap();
+    queue.push(table(2), Terms::default(), 5, now).unwrap();
     queue.close(true);
     assert_eq!(
         queue.push(table(1), Terms::default(), 6, now),
@@ -216,29 +216,59 @@ fn a_queue_that_nobody_serves_refuses() {
 }
 
 #[test]
-fn extracting_the_dead_keeps_the_order_of_the_living() {
-    let mut bench = Bench::new(PLAIN, 1);
-    for (slot, task) in [(0, 1), (0, 2), (1, 3), (0, 4), (1, 5)] {
-        bench.push(slot, task);
+fn a_search_for_the_dead_looks_at_so_many_a_turn_and_keeps_the_order_of_the_living() {
+    let mut bench = Bench::new(
+        Discipline {
+            limit: 1_000,
+            table_limit: 1_000,
+            ..PLAIN
+        },
+        1,
+    );
+    (0..600).for_each(|task| bench.push(task % 7 % 3, task));
+    let mut turns = 0;
+    let mut found = 0;
+    loop {
+        let mut looked = 0;
+        let (dead, is_through) = bench.queue.search(50, |task| {
+            looked += 1;
+            task % 2 == 0
+        });
+        assert!(looked <= 50);
+        assert!(dead.iter().all(|(_, task)| task % 2 == 0));
+        found += dead.len();
+        turns += 1;
+        if is_through {
+            break;
+        }
     }
-    let dead = bench.queue.extract(None, |task| task % 2 == 0);
-    assert_eq!(dead, [(table(0), 2), (table(0), 4)]);
-    assert_eq!(bench.queue.len(), 3);
-    assert_eq!(bench.drain(micros(1)), [1, 3, 5]);
+    assert_eq!((found, bench.queue.len()), (300, 300));
+    assert!((12..=14).contains(&turns), "{turns}");
+    // It begins anew, with what has come since.
+    bench.push(0, 1_000);
+    let again: Vec<_> = (0..turns)
+        .flat_map(|_| bench.queue.search(50, |task| task % 2 == 0).0)
+        .collect();
+    assert_eq!(again, [(table(0), 1_000)]);
+    let living = bench.drain(micros(0));
+    assert_eq!(living.len(), 300);
+    for slot in 0..3 {
+        let of_one = living.iter().filter(|&task| task % 7 % 3 == slot);
+        assert!(of_one.is_sorted(), "table {slot}");
+    }
 }
 
 #[test]
-fn only_the_full_table_is_searched_for_the_dead() {
+fn all_that_waits_can_be_taken_out_whatever_a_search_has_looked_at() {
     let mut bench = Bench::new(RUNS, 1);
     for (slot, task) in [(0, 1), (1, 2), (0, 3), (1, 4)] {
         bench.push(slot, task);
     }
     let queue = &mut bench.queue;
-    let of_one = queue.extract(Some(table(1)), |_| true);
-    assert_eq!(of_one, [(table(1), 2), (table(1), 4)]);
-    assert!(queue.extract(Some(table(7)), |_| true).is_empty());
-    let rest = queue.extract(None, |_| true);
-    assert_eq!(rest, [(table(0), 1), (table(0), 3)]);
+    assert_eq!(queue.search(2, |_| false), (Vec::new(), false));
+    let all = queue.extract(|_| true);
+    let expected = [(0, 1), (0, 3), (1, 2), (1, 4)];
+    assert_eq!(all, expected.map(|(slot, task)| (table(slot), task)));
     assert_eq!(queue.len(), 0);
 }
 
