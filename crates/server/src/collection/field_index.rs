@@ -126,7 +126,7 @@ impl FieldIndex {
             if values.iter().all(|value| payload::is_nothing(value)) {
                 index.empty.push(position);
             }
-            if values.iter().any(|value| payload::is_null(value)) {
+            if values.iter().any(|value| payload::has_null(value)) {
                 index.null.push(position);
             }
             for value in values.into_iter().flat_map(payload::elements) {

@@ -58,6 +58,7 @@ pub(crate) enum Test {
     Range(Range),
     /// Missing, null or an empty list.
     IsEmpty,
+    /// Null, or a list with null in it.
     IsNull,
 }
 
@@ -84,7 +85,7 @@ impl Check {
         let values = self.path.values(fields, |steps| patience.step(steps));
         match &self.test {
             Test::IsEmpty => values.into_iter().all(payload::is_nothing),
-            Test::IsNull => values.into_iter().any(payload::is_null),
+            Test::IsNull => values.into_iter().any(payload::has_null),
             test => values.into_iter().flat_map(payload::elements).any(|value| {
                 patience.step(1);
                 test.holds(value)

@@ -240,8 +240,13 @@ pub(crate) fn elements(value: &Value) -> &[Value] {
     }
 }
 
-pub(crate) fn is_null(value: &Value) -> bool {
+fn is_null(value: &Value) -> bool {
     matches!(value.kind, None | Some(Kind::NullValue(_)))
+}
+
+/// Whether it is null, or a list with null in it.
+pub(crate) fn has_null(value: &Value) -> bool {
+    elements(value).iter().any(is_null)
 }
 
 /// Whether a value counts as nothing: null, or an empty list.

@@ -46,6 +46,10 @@ pub(crate) fn payload(random: &mut Random) -> Value {
         json!({"name": "red"}),
         json!([{"name": "red"}, {"name": ["blue", null]}]),
         json!([[1, 2], "red"]),
+        json!([null, "blue"]),
+        json!([{"name": [[null]]}]),
+        json!((1_i64 << 53) + 1),
+        json!([-(1_i64 << 53) - 1, i64::MAX]),
     ];
     for key in ["a", "b"] {
         if random.below(5) > 0 {
@@ -128,7 +132,7 @@ fn condition(random: &mut Random, depth: u64) -> (Condition, Test) {
             (Condition::is_empty(key), Box::new(test))
         }
         6 => {
-            let test = move |_, payload: &Value| at(payload, key).iter().any(|x| x.is_null());
+            let test = move |_, payload: &Value| any(payload, key, Value::is_null);
             (Condition::is_null(key), Box::new(test))
         }
         7 => {
