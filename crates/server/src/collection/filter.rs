@@ -7,6 +7,7 @@
 
 use std::cell::Cell;
 use std::collections::HashSet;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use qdrant_client::qdrant::Value;
@@ -78,6 +79,29 @@ impl Range {
             && self.gt.is_none_or(|bound| x > bound)
             && self.gte.is_none_or(|bound| x >= bound)
     }
+
+    /// The integers that it holds for. Of those beyond 2^53 not each is a double, so they are not made doubles.
+    pub(crate) fn integers(&self) -> RangeInclusive<i128> {
+        // What is beyond the largest integer is as good as that.
+        let (below, above) = (|x: f64| x.floor() as i128, |x: f64| x.ceil() as i128);
+        let least = [
+            self.gt.map(|bound| below(bound).saturating_add(1)),
+            self.gte.map(above),
+        ];
+        let most = [
+            self.lt.map(|bound| above(bound).saturating_sub(1)),
+            self.lte.map(below),
+        ];
+        let bounds = [self.lt, self.lte, self.gt, self.gte];
+        match bounds.into_iter().flatten().any(f64::is_nan) {
+            true => 1..=0,
+            false => {
+                let from = least.into_iter().flatten().max().unwrap_or(i128::MIN);
+                let to = most.into_iter().flatten().min().unwrap_or(i128::MAX);
+                from..=to
+            }
+        }
+    }
 }
 
 impl Check {
@@ -107,7 +131,9 @@ impl Test {
             (Self::OtherIntegers(none), Some(Kind::IntegerValue(number))) => !none.contains(number),
             (Self::OtherKeywords(_) | Self::OtherIntegers(_), _) => true,
             (Self::Bool(wanted), Some(Kind::BoolValue(flag))) => wanted == flag,
-            (Self::Range(range), Some(Kind::IntegerValue(number))) => range.holds(*number as f64),
+            (Self::Range(range), Some(Kind::IntegerValue(number))) => {
+                range.integers().contains(&i128::from(*number))
+            }
             (Self::Range(range), Some(Kind::DoubleValue(number))) => range.holds(*number),
             _ => false,
         }

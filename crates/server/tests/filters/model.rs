@@ -112,14 +112,22 @@ fn condition(random: &mut Random, depth: u64) -> (Condition, Test) {
             (Condition::matches(key, flag), Box::new(test))
         }
         4 => {
-            let (gte, lt) = (random.of(&[1.0, 2.0, 2.25]), random.of(&[2.0, 2.5, 8.0]));
+            let large = (1_i64 << 53) as f64;
+            let gte = random.of(&[1.0, 2.0, 2.25, -large, large, f64::NEG_INFINITY]);
+            let lt = random.of(&[2.0, 2.5, 8.0, large, large + 2.0, 9.3e18]);
             let range = Range {
                 gte: Some(gte),
                 lt: Some(lt),
                 ..Range::default()
             };
             let test = move |_, payload: &Value| {
-                let inside = |value: &Value| value.as_f64().is_some_and(|x| x >= gte && x < lt);
+                // Exactly: the bounds here are whole where integers are not doubles.
+                let inside = |value: &Value| match value.as_i64() {
+                    Some(x) => {
+                        i128::from(x) >= gte.ceil() as i128 && i128::from(x) < lt.ceil() as i128
+                    }
+                    None => value.as_f64().is_some_and(|x| x >= gte && x < lt),
+                };
                 any(payload, key, inside)
             };
             (Condition::range(key, range), Box::new(test))
