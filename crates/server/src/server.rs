@@ -297,7 +297,7 @@ impl Server {
         self.admin_addr
     }
 
-    /// Waits until all collections are loaded and indexed.
+    /// Waits until all collections are loaded. Indexes that are not saved are built afterwards.
     pub fn wait_until_ready(&self) {
         let mut loaded = self.loaded.clone();
         // An error means that loading has died; then it is never ready, and says so.
