@@ -112,7 +112,9 @@ fn store(error: &StoreError) -> Status {
     match error {
         StoreError::Damaged { .. } => Status::data_loss(error.to_string()),
         StoreError::Full { .. } => Status::resource_exhausted(error.to_string()),
-        StoreError::Unflushed { .. } => Status::failed_precondition(error.to_string()),
+        StoreError::Unflushed { .. } | StoreError::Gone { .. } => {
+            Status::failed_precondition(error.to_string())
+        }
         _ => Status::internal(error.to_string()),
     }
 }

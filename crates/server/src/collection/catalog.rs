@@ -407,6 +407,16 @@ impl Catalog {
         unstored.filter(|(_, left)| left.writes > 0).collect()
     }
 
+    /// Collections whose files are no longer where the next start looks for them.
+    pub(crate) fn out_of_place(&self) -> Vec<Arc<str>> {
+        let entries = self.entries.read();
+        let lost = entries.iter().filter_map(|(name, entry)| match entry {
+            Entry::Serving(collection) if !collection.store.is_in_place() => Some(Arc::clone(name)),
+            _ => None,
+        });
+        lost.collect()
+    }
+
     /// Collections that are not as they should be.
     pub(crate) fn troubles(&self) -> Troubles {
         let mut troubles = Troubles::default();
