@@ -21,7 +21,7 @@ use tonic::{Request, Response, Status};
 
 use super::admission::Call;
 use super::message::{Page, Parts, Points as Answered, point_id};
-use super::refusal::{self, invalid, unless_absent, unsupported};
+use super::refusal::{self, invalid, unless_sharded, unsupported};
 use super::search::{Wanted, consistency};
 use super::{Service, open, seconds};
 use crate::collection::alter::Action;
@@ -55,10 +55,6 @@ impl Points for Service {
         request: Request<CreateFieldIndexCollection>,
     ) -> Answer<PointsOperationResponse> {
         let (call, message) = open(request);
-        unless_absent(&[(
-            message.field_index_params.is_some(),
-            "parameters of payload indexes",
-        )])?;
         let result = self.0.create_field(&call, message).await?;
         updated(&call, result)
     }
@@ -135,7 +131,7 @@ impl Points for Service {
 
     async fn get(&self, request: Request<GetPoints>) -> Answer<GetResponse> {
         let (call, message) = open(request);
-        unless_absent(&[(message.shard_key_selector.is_some(), "shard keys")])?;
+        unless_sharded(&message.shard_key_selector)?;
         consistency(message.read_consistency)?;
         let collection = self.0.find(&message.collection_name)?;
         let most = self.0.limits.results;

@@ -13,7 +13,8 @@ use qdrant_client::qdrant::FieldType;
 use qdrant_client::qdrant::value::Kind;
 
 use super::filter::{Patience, Range, Set, Test};
-use super::payload::{self, Path};
+use super::path::Path;
+use super::payload;
 use super::rows::{Block, View};
 use crate::memory::{Budget, Kept};
 

@@ -14,7 +14,8 @@ use qdrant_client::qdrant::Value;
 use qdrant_client::qdrant::value::Kind;
 
 use super::field_index::{Declared, FieldIndex};
-use super::payload::{self, Fields, Path};
+use super::path::Path;
+use super::payload::{self, Fields};
 use super::point::PointId;
 use super::rows::{Block, Row, View};
 use crate::memory::Budget;

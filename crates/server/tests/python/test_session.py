@@ -180,7 +180,7 @@ def test_what_of_a_point_comes_back_can_be_chosen(client, name):
     assert chosen() == (everything, None)
     assert chosen(with_payload=False) == ({}, None)
     assert chosen(with_payload=["a", "d", "none"], with_vectors=True) == ({"a": 1, "d": 3}, [1, 2, 3, 4])
-    assert chosen(with_payload=models.PayloadSelectorInclude(include=["b"])) == ({"b": {"c": 2}}, None)
+    assert chosen(with_payload=models.PayloadSelectorInclude(include=["b.c"])) == ({"b": {"c": 2}}, None)
     assert chosen(with_payload=models.PayloadSelectorExclude(exclude=["b", "none"])) == ({"a": 1, "d": 3}, None)
     assert chosen(with_payload=False, with_vectors=[""]) == ({}, [1, 2, 3, 4])
 
