@@ -9,8 +9,8 @@ use chiplet::{Error, Filter, Neighbor, Query};
 use qdrant_client::qdrant::query::Variant;
 use qdrant_client::qdrant::vector_input::Variant as Input;
 use qdrant_client::qdrant::{
-    self, QuantizationSearchParams, QueryPoints, ReadConsistency, SearchParams, SearchPoints,
-    read_consistency,
+    self, IdfParams, LookupLocation, QueryPoints, ReadConsistency, SearchParams, SearchPoints,
+    SparseIndices, read_consistency,
 };
 use tonic::Status;
 
@@ -18,7 +18,7 @@ use super::Api;
 use super::admission::Call;
 use super::message::{Page, Parts, Points, point_id};
 use super::quantization;
-use super::refusal::{self, invalid, unless_absent, unsupported};
+use super::refusal::{self, invalid, says, unless_absent, unless_sharded, unsupported};
 use crate::collection::Collection;
 use crate::collection::filter::Rows;
 use crate::collection::point::PointId;
@@ -36,9 +36,7 @@ pub(crate) struct Wanted {
     limit: u64,
     offset: u64,
     threshold: Option<f32>,
-    ef: Option<u64>,
-    exact: bool,
-    quantization: Option<QuantizationSearchParams>,
+    params: SearchParams,
     filter: Option<qdrant::Filter>,
     parts: Arc<Parts>,
     timeout: Option<u64>,
@@ -64,25 +62,25 @@ struct Running<F> {
 
 impl Wanted {
     pub(crate) fn from_search(message: SearchPoints) -> Result<Self, Status> {
+        unless_sharded(&message.shard_key_selector)?;
         unless_absent(&[
-            (message.sparse_indices.is_some(), "sparse vectors"),
+            (
+                says(&message.sparse_indices, &SparseIndices::default()),
+                "sparse vectors",
+            ),
             (
                 message.vector_name.is_some_and(|name| !name.is_empty()),
                 "named vectors",
             ),
-            (message.shard_key_selector.is_some(), "shard keys"),
         ])?;
         consistency(message.read_consistency)?;
-        let (ef, exact, quantization) = parameters(message.params)?;
         Ok(Self {
             collection: message.collection_name,
             near: Near::Vector(message.vector),
             limit: message.limit,
             offset: message.offset.unwrap_or(0),
-            threshold: message.score_threshold,
-            ef,
-            exact,
-            quantization,
+            threshold: threshold(message.score_threshold)?,
+            params: parameters(message.params)?,
             filter: message.filter,
             parts: Arc::new(Parts::read(message.with_payload, message.with_vectors)?),
             timeout: message.timeout,
@@ -90,29 +88,26 @@ impl Wanted {
     }
 
     pub(crate) fn from_query(message: QueryPoints) -> Result<Self, Status> {
+        unless_sharded(&message.shard_key_selector)?;
         unless_absent(&[
             (!message.prefetch.is_empty(), "prefetch"),
             (
                 message.using.is_some_and(|name| !name.is_empty()),
                 "named vectors",
             ),
-            (message.shard_key_selector.is_some(), "shard keys"),
             (
-                message.lookup_from.is_some(),
+                says(&message.lookup_from, &LookupLocation::default()),
                 "lookup_from: vectors of another collection",
             ),
         ])?;
         consistency(message.read_consistency)?;
-        let (ef, exact, quantization) = parameters(message.params)?;
         Ok(Self {
             collection: message.collection_name,
             near: near(message.query)?,
             limit: message.limit.unwrap_or(DEFAULT_LIMIT),
             offset: message.offset.unwrap_or(0),
-            threshold: message.score_threshold,
-            ef,
-            exact,
-            quantization,
+            threshold: threshold(message.score_threshold)?,
+            params: parameters(message.params)?,
             filter: message.filter,
             parts: Arc::new(Parts::read(message.with_payload, message.with_vectors)?),
             timeout: message.timeout,
@@ -159,26 +154,25 @@ fn near(query: Option<qdrant::Query>) -> Result<Near, Status> {
     }
 }
 
-/// `hnsw_ef`, `exact` and `quantization`.
-type Parameters = (Option<u64>, bool, Option<QuantizationSearchParams>);
-
-fn parameters(params: Option<SearchParams>) -> Result<Parameters, Status> {
-    let Some(params) = params else {
-        return Ok((None, false, None));
-    };
+/// Checks what a search says of how it is to be done; what it does not say is not so.
+fn parameters(params: Option<SearchParams>) -> Result<SearchParams, Status> {
+    let params = params.unwrap_or_default();
+    let acorn = params.acorn.and_then(|acorn| acorn.enable);
     unless_absent(&[
-        (
-            params.indexed_only.unwrap_or(false),
-            "indexed_only: unindexed points are always searched",
-        ),
-        (params.acorn.is_some(), "ACORN (it is for filters)"),
-        (params.idf.is_some(), "IDF"),
+        (acorn == Some(true), "ACORN (it is for filters)"),
+        (says(&params.idf, &IdfParams::default()), "IDF"),
     ])?;
     if params.hnsw_ef == Some(0) {
         return Err(invalid("hnsw_ef is 0; give at least 1, or leave it out"));
     }
-    let exact = params.exact.unwrap_or(false);
-    Ok((params.hnsw_ef, exact, params.quantization))
+    Ok(params)
+}
+
+fn threshold(score: Option<f32>) -> Result<Option<f32>, Status> {
+    match score {
+        Some(score) if score.is_nan() => Err(invalid("score_threshold is NaN; leave it out")),
+        score => Ok(score),
+    }
 }
 
 /// There is one copy of everything, so every consistency holds that one copy can give.
@@ -245,7 +239,8 @@ impl Api {
             (settings.distance, index.has_lists(), index.is_coded())
         });
         let results = self.results(&wanted)?;
-        quantization::check_search(wanted.quantization, coded && !wanted.exact, results)?;
+        let exact = wanted.params.exact == Some(true);
+        quantization::check_search(wanted.params.quantization, coded && !exact, results)?;
         let seconds = [wanted.timeout, timeout].into_iter().flatten().min();
         let deadline = self.deadline(call, seconds);
         let matching = match wanted.filter.take() {
@@ -254,7 +249,7 @@ impl Api {
         };
         let (view, vector, own) = locate(&collection, &mut wanted.near, distance, &matching)?;
         let mut query = Query::new(vector).top(results + usize::from(own));
-        if let Some(ef) = wanted.ef {
+        if let Some(ef) = wanted.params.hnsw_ef {
             query = query.ef(self.ef(ef, has_lists)?);
         }
         if let Some(nprobe) = call.nprobe {
@@ -268,9 +263,11 @@ impl Api {
         if let Some((_, rows)) = matching {
             query = query.filter(Filter::bitmap(rows.into_words()));
         }
+        let indexed_only = wanted.params.indexed_only == Some(true);
         let ask = Ask {
             view: Arc::clone(&view),
-            exact: wanted.exact,
+            exact,
+            indexed_only: indexed_only && collection.is_index_due(&view),
             spans: Spans::under(call.span.clone()),
         };
         let query = query.attach(Arc::new(ask));
