@@ -1,6 +1,5 @@
 //! The `Points` service.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use qdrant_client::qdrant::points_server::Points;
@@ -139,14 +138,11 @@ impl Points for Service {
             return Err(refusal::too_many_ids(most));
         }
         let parts = Arc::new(Parts::read(message.with_payload, message.with_vectors)?);
-        let mut ids = message
+        let ids = message
             .ids
             .into_iter()
             .map(|id| point_id(Some(id)))
             .collect::<Result<Vec<_>, _>>()?;
-        // A point that is asked for twice is returned once, as the API has it.
-        let mut asked = HashSet::new();
-        ids.retain(|id| asked.insert(*id));
         let (view, rows) = collection.find(&ids);
         let page = Page {
             view,

@@ -48,6 +48,9 @@ impl Api {
         if message.points.len() > most {
             return Err(refusal::too_many_points(most));
         }
+        if message.points.is_empty() {
+            return Err(invalid("no points are given"));
+        }
         let changes = message
             .points
             .into_iter()
@@ -83,10 +86,7 @@ impl Api {
         action: fn(Payload) -> Action,
     ) -> Result<UpdateResult, Status> {
         unless_sharded(&message.shard_key_selector)?;
-        unless_absent(&[(
-            message.key.is_some_and(|key| !key.is_empty()),
-            "setting a payload below a key",
-        )])?;
+        unless_absent(&[(message.key.is_some(), "setting a payload below a key")])?;
         let collection = self.find(&message.collection_name)?;
         let points = self.selection(call, &collection, message.points_selector, message.timeout);
         let work = self.alter(points.await?, action(payload::keep(message.payload)));
@@ -146,6 +146,9 @@ impl Api {
                 let most = self.limits.upsert_points;
                 if list.ids.len() > most {
                     return Err(refusal::too_many_points(most));
+                }
+                if list.ids.is_empty() {
+                    return Err(invalid("no points are selected; the list of ids is empty"));
                 }
                 let ids = list.ids.into_iter().map(|id| point_id(Some(id)));
                 Ok(Selection::Ids(ids.collect::<Result<_, _>>()?))
