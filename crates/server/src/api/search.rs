@@ -1,6 +1,6 @@
 //! Queries: from a message to the executor and back.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -29,6 +29,9 @@ use crate::collection::table::{Ask, Spans};
 /// Results when a query does not say how many, as the API has it.
 const DEFAULT_LIMIT: u64 = 10;
 
+/// How many times as many points the next search for a page asks for.
+const WIDER: usize = 4;
+
 /// A query, whichever call it came by.
 pub(crate) struct Wanted {
     collection: String,
@@ -52,6 +55,9 @@ enum Near {
 /// A query that has been handed to the scheduler.
 struct Running<F> {
     answer: F,
+    /// Asks for the nearest of them, as many as come first.
+    query: Option<Query>,
+    nearest: usize,
     collection: Arc<Collection>,
     deadline: Instant,
     view: Arc<View>,
@@ -248,7 +254,9 @@ impl Api {
             Some(filter) => Some(self.matching(&collection, filter, deadline).await?),
         };
         let (view, vector, own) = locate(&collection, &mut wanted.near, distance, &matching)?;
-        let mut query = Query::new(vector).top(results + usize::from(own));
+        // A page is in `results`, so it fits.
+        let nearest = wanted.limit as usize + usize::from(own);
+        let mut query = Query::new(vector).top(nearest);
         if let Some(ef) = wanted.params.hnsw_ef {
             query = query.ef(self.ef(ef, has_lists)?);
         }
@@ -272,6 +280,8 @@ impl Api {
         };
         let query = query.attach(Arc::new(ask));
         Ok(Running {
+            query: (wanted.offset > 0).then(|| query.clone()),
+            nearest,
             answer: self.scheduler.search(&collection.slot, query, deadline),
             collection,
             deadline,
@@ -385,29 +395,47 @@ pub(crate) fn prepared(
 
 impl<F: Future<Output = Result<Vec<Neighbor>, Error>> + Send> Running<F> {
     /// The points that were found, behind those that are there already.
+    ///
+    /// A wider search may find what a narrower one did not, at any place. So the pages of a query are cut from one list, which
+    /// does not depend on the page: the nearest of a search for one page, behind them what a search for [`WIDER`] times as many
+    /// finds besides, and so on. A page that is not the first costs all searches up to its own.
     async fn finish(self, api: &Api, points: Points) -> Result<Points, Status> {
-        let hits = self.answer.await.map_err(|error| api.ended(error))?;
-        api.pace.answered(self.submitted.elapsed());
-        let own = match self.wanted.near {
+        let (wanted, view) = (&self.wanted, &self.view);
+        let own = match wanted.near {
             Near::Point(id) => Some(id),
             Near::Vector(_) => None,
         };
-        let wanted = &self.wanted;
-        let rows = hits
-            .into_iter()
+        let (offset, limit) = (wanted.offset as usize, wanted.limit as usize);
+        let passes = |score| {
+            let threshold = wanted.threshold;
+            threshold.is_none_or(|threshold| self.distance.passes(score, threshold))
+        };
+        let mut hits = self.answer.await.map_err(|error| api.ended(error))?;
+        let (mut rows, mut listed, mut nearest) = (Vec::new(), HashSet::new(), self.nearest);
+        loop {
             // Rows are numbered in 32 bits.
-            .map(|hit| (hit.id as u32, self.distance.score(hit.distance)))
-            .filter(|&(row, _)| own.is_none_or(|own| own != self.view.stored(row).id))
-            .take_while(|(_, score)| {
-                wanted
-                    .threshold
-                    .is_none_or(|threshold| self.distance.passes(*score, threshold))
-            })
-            .skip(wanted.offset as usize)
-            .take(wanted.limit as usize)
-            .collect();
+            let scored = hits
+                .iter()
+                .map(|hit| (hit.id as u32, self.distance.score(hit.distance)));
+            let ended = hits.len() < nearest || scored.clone().any(|(_, score)| !passes(score));
+            rows.extend(scored.filter(|&(row, score)| {
+                let is_own = own.is_some_and(|own| own == view.stored(row).id);
+                !is_own && passes(score) && (offset == 0 || listed.insert(row))
+            }));
+            let most = api.limits.results + usize::from(own.is_some());
+            let Some(query) = &self.query else { break };
+            if ended || rows.len() >= offset + limit || nearest >= most {
+                break;
+            }
+            nearest = nearest.saturating_mul(WIDER).min(most);
+            let wider = query.clone().top(nearest);
+            let slot = &self.collection.slot;
+            let answer = api.scheduler.search(slot, wider, self.deadline);
+            hits = answer.await.map_err(|error| api.ended(error))?;
+        }
+        api.pace.answered(self.submitted.elapsed());
         let page = Page {
-            rows,
+            rows: rows.into_iter().skip(offset).take(limit).collect(),
             parts: Arc::clone(&wanted.parts),
             view: self.view,
         };
