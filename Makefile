@@ -35,7 +35,7 @@ SOAK_SECONDS ?= 600
 FUZZ_SECONDS ?= 60
 CRITERION_SHORT := --warm-up-time 0.3 --measurement-time 1 --noplot
 
-.PHONY: help setup demo serve test clients wheel python python-bench ray ray-test ray-units server-bench pgvector peers keyed verify fmt lint cold-build unit properties soak fuzz \
+.PHONY: help setup demo serve test clients image wheel python python-bench ray ray-test ray-units server-bench pgvector peers keyed verify fmt lint cold-build unit properties soak fuzz \
   tsan asan faults vm-test caches validate loom shuttle doc pack package portable msrv targets deny semver bench dist \
   examples topologies clean
 
@@ -53,6 +53,7 @@ serve: setup ## Run chiplet-server with sample data: gRPC on 127.0.0.1:6334, a p
 
 test: setup fmt lint cold-build portable unit loom shuttle doc pack python ray-units ## Everything that must pass before a change lands.
 	@CHIPLET_GRPC_SERVER=$(CURDIR)/target/debug/chiplet-server scripts/clients.sh
+	@CHIPLET_GRPC_SERVER=$(CURDIR)/target/debug/chiplet-server scripts/image.sh
 	@echo "make test: all passed"
 
 fmt: ## Check the formatting.
@@ -108,6 +109,9 @@ clients: setup ## chiplet-server, driven by the stock Python client and its page
 
 wheel: ## Build the Python wheel into target/python/dist, and no more: four minutes on 2 cores, 15 MB to fetch and 100 for zig.
 	@scripts/wheel.sh
+
+image: ## The Docker image of chiplet-server; without a Docker engine its steps, and what can be checked of the rest.
+	@scripts/image.sh
 
 python: ## Build the Python wheel and test it in clean environments, on every Python from 3.11 on.
 	@scripts/python.sh $(ARGS)

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # Drives the example gRPC server with the stock Python client and its admin page with a browser.
-# The server is the one that CHIPLET_GRPC_SERVER names; without that it is built. Arguments go to pytest.
+# The server is the one that CHIPLET_GRPC_SERVER names; without that it is built. Arguments go to pytest. OLDER names the
+# versions of the client, besides the newest, that have a session with it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 tests=crates/server/tests/python
 environment=target/clients
+OLDER=${OLDER:-1.13.3}
 
 if command -v apt-get >/dev/null; then
   scripts/setup.sh chromium fonts-dejavu-core python3-venv
@@ -20,4 +22,11 @@ export CHIPLET_GRPC_SERVER
 export PYTHONDONTWRITEBYTECODE=1
 
 scripts/venv.sh "$environment" "$tests/requirements.txt"
+CHIPLET_CLIENTS=
+for version in $OLDER; do
+  echo "qdrant-client==$version" >"$environment/$version.txt"
+  scripts/venv.sh "$environment-$version" "$environment/$version.txt"
+  CHIPLET_CLIENTS+=" $PWD/$environment-$version/bin/python"
+done
+export CHIPLET_CLIENTS
 exec "$environment/bin/python" -m pytest -p no:cacheprovider --quiet --durations=5 "$@" "$tests"

@@ -297,7 +297,7 @@ impl Server {
         self.admin_addr
     }
 
-    /// Waits until all collections are loaded and indexed.
+    /// Waits until all collections are loaded. Indexes that are not saved are built afterwards.
     pub fn wait_until_ready(&self) {
         let mut loaded = self.loaded.clone();
         // An error means that loading has died; then it is never ready, and says so.
@@ -339,6 +339,12 @@ impl Server {
             services.for_each(|admin| admin.abort());
         });
         let lost_writes = self.report_lost(failed_before);
+        for collection in self.api.catalog.out_of_place() {
+            tracing::error!(
+                collection = &*collection,
+                "its file is not in data_dir any more, which was moved, removed or replaced: the next start will not find it"
+            );
+        }
         self.api.builder.close();
         let left = deadline.saturating_duration_since(Instant::now());
         if let Some(report) = self.api.scheduler.drain(left)

@@ -81,7 +81,9 @@ fn the_server_lives_beside_a_dear_batch() {
 fn the_server_lives_beside_a_dear_scroll_with_many_names() {
     let running = running();
     let client = running.client.clone();
-    let names: Vec<String> = (0..999).map(|number| format!("name {number}")).collect();
+    let names: Vec<String> = (0..999)
+        .map(|number| format!("\"name {number}\".part"))
+        .collect();
     let scroll = ScrollPointsBuilder::new("line")
         .filter(dear())
         .with_payload(qdrant_client::qdrant::PayloadIncludeSelector { fields: names })

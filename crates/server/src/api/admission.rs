@@ -57,6 +57,8 @@ impl Default for Call {
     }
 }
 
+const BEARER: &[u8] = b"Bearer ";
+
 /// The key that clients must bring. Only a keyed hash of it is kept and compared, in constant time: neither the key's
 /// bytes nor its length show in how long a comparison takes.
 pub(crate) struct ApiKey {
@@ -74,7 +76,9 @@ impl ApiKey {
     fn is_shown_in(&self, headers: &HeaderMap) -> bool {
         let bearer = headers
             .get(http::header::AUTHORIZATION)
-            .and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
+            .and_then(|value| value.as_bytes().split_at_checked(BEARER.len()))
+            // A scheme's name is of letters in any case (RFC 9110, 11.1).
+            .and_then(|(scheme, key)| scheme.eq_ignore_ascii_case(BEARER).then_some(key));
         let brought = headers.get("api-key").map(|value| value.as_bytes());
         let is_key =
             |brought: &[u8]| hmac::verify(&self.key, brought, self.expected.as_ref()).is_ok();
@@ -384,14 +388,27 @@ mod tests {
     fn only_the_whole_key_is_taken() {
         let api_key = ApiKey::new(&Secret::new("open sesame")).unwrap();
         assert!(api_key.is_shown_in(&headers("api-key", "open sesame")));
-        assert!(api_key.is_shown_in(&headers("authorization", "Bearer open sesame")));
+        for scheme in ["Bearer", "bearer", "BEARER"] {
+            let shown = headers("authorization", &format!("{scheme} open sesame"));
+            assert!(api_key.is_shown_in(&shown), "{scheme}");
+        }
         for wrong in ["", "open", "open sesamf", "open sesame "] {
             assert!(
                 !api_key.is_shown_in(&headers("api-key", wrong)),
                 "{wrong:?}"
             );
         }
-        assert!(!api_key.is_shown_in(&headers("authorization", "open sesame")));
+        for wrong in [
+            "open sesame",
+            "Basic open sesame",
+            "Bearer",
+            "Bearerx open sesame",
+        ] {
+            assert!(
+                !api_key.is_shown_in(&headers("authorization", wrong)),
+                "{wrong}"
+            );
+        }
         assert!(!api_key.is_shown_in(&HeaderMap::new()));
     }
 

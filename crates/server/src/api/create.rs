@@ -15,14 +15,16 @@ use chiplet::index::HnswConfig;
 use prost::Message;
 use qdrant_client::qdrant::vectors_config::Config;
 use qdrant_client::qdrant::{
-    self, CollectionConfig, CollectionParams, CreateCollection, Datatype, HnswConfigDiff, Memory,
-    OptimizersConfigDiff, ShardingMethod, UpdateCollection, Value, VectorParams, VectorsConfig,
-    WalConfigDiff,
+    self, CollectionConfig, CollectionParams, CollectionParamsDiff, CreateCollection, Datatype,
+    HnswConfigDiff, IdTrackerParams, Memory, OptimizersConfigDiff, PayloadStorageParams,
+    QuantizationConfigDiff, ShardingMethod, SparseVectorConfig, UpdateCollection, Value,
+    VectorParams, VectorsConfig, VectorsConfigDiff, WalConfigDiff,
 };
 use tonic::Status;
 
 use super::quantization;
-use super::refusal::{invalid, quoted, unless_absent, unsupported};
+use super::refusal::{invalid, quoted, says, unless_absent, unsupported};
+use crate::collection::collection::{DEAD_PART, FEW_DEAD};
 use crate::collection::schema::{Distance, IndexKind, Quantization, Settings};
 use crate::config::{IndexSettings, Limits};
 
@@ -46,7 +48,7 @@ pub(super) fn settings(
     let custom_shards = message.sharding_method == Some(ShardingMethod::Custom as i32);
     let strict = message.strict_mode_config;
     unless_absent(&[
-        (message.wal_config.is_some(), "WAL settings"),
+        (says(&message.wal_config, &wal()), "WAL settings"),
         (
             message.shard_number.unwrap_or(1) > 1 || custom_shards,
             "shards",
@@ -57,13 +59,20 @@ pub(super) fn settings(
                 || message.write_consistency_factor.unwrap_or(1) > 1,
             "replicas",
         ),
-        (message.sparse_vectors_config.is_some(), "sparse vectors"),
+        (
+            says(
+                &message.sparse_vectors_config,
+                &SparseVectorConfig::default(),
+            ),
+            "sparse vectors",
+        ),
         (
             strict.is_some_and(|strict| strict.enabled.unwrap_or(false)),
             "strict mode; see the server's limits",
         ),
         (
-            message.payload.is_some() || message.id_tracker.is_some(),
+            says(&message.payload, &PayloadStorageParams::default())
+                || says(&message.id_tracker, &IdTrackerParams::default()),
             "storage settings of payloads and ids",
         ),
     ])?;
@@ -327,18 +336,17 @@ fn thresholds(
         ])?;
     }
     let indexing = optimizers.and_then(|optimizers| optimizers.indexing_threshold);
-    if let Some(optimizers) = optimizers {
-        let only_ours = OptimizersConfigDiff {
-            indexing_threshold: indexing,
-            // There are no segments, so their number changes nothing.
-            default_segment_number: optimizers.default_segment_number,
-            ..OptimizersConfigDiff::default()
-        };
-        unless_absent(&[(
-            optimizers != only_ours,
-            "optimizer settings other than indexing_threshold",
-        )])?;
-    }
+    let so = OptimizersConfigDiff {
+        indexing_threshold: indexing,
+        // There are no segments, so their number changes nothing.
+        default_segment_number: optimizers.and_then(|said| said.default_segment_number),
+        prevent_unoptimized: Some(false),
+        ..self::optimizers()
+    };
+    unless_absent(&[(
+        says(&optimizers, &so),
+        "optimizer settings other than indexing_threshold",
+    )])?;
     let bytes = |kib: u64| kib.saturating_mul(1024);
     let full_scan = hnsw.and_then(|hnsw| hnsw.full_scan_threshold);
     Ok(match (full_scan, indexing) {
@@ -361,10 +369,16 @@ pub(super) fn update(
 ) -> Result<(u64, u64), Status> {
     const OTHER: &str = "changing a collection's settings other than its thresholds of indexing";
     let no = [
-        message.params.is_some(),
-        message.vectors_config.is_some(),
-        message.quantization_config.is_some(),
-        message.sparse_vectors_config.is_some(),
+        says(&message.params, &CollectionParamsDiff::default()),
+        says(&message.vectors_config, &VectorsConfigDiff::default()),
+        says(
+            &message.quantization_config,
+            &QuantizationConfigDiff::default(),
+        ),
+        says(
+            &message.sparse_vectors_config,
+            &SparseVectorConfig::default(),
+        ),
         message
             .strict_mode_config
             .as_ref()
@@ -411,6 +425,27 @@ pub(super) fn update(
     })
 }
 
+/// Settings of segments, as they are here: one index, of which a fifth may be dead, and every commit is flushed. Clients of
+/// some version insist on each of these.
+fn optimizers() -> OptimizersConfigDiff {
+    OptimizersConfigDiff {
+        deleted_threshold: Some(1.0 / DEAD_PART as f64),
+        vacuum_min_vector_number: Some(FEW_DEAD as u64),
+        default_segment_number: Some(1),
+        flush_interval_sec: Some(0),
+        ..OptimizersConfigDiff::default()
+    }
+}
+
+/// There is no write-ahead log beside the store. Clients insist on both.
+fn wal() -> WalConfigDiff {
+    WalConfigDiff {
+        wal_capacity_mb: Some(0),
+        wal_segments_ahead: Some(0),
+        ..WalConfigDiff::default()
+    }
+}
+
 /// The settings as the API shows them.
 pub(super) fn describe(settings: Settings) -> CollectionConfig {
     let distance = match settings.distance {
@@ -450,17 +485,9 @@ pub(super) fn describe(settings: Settings) -> CollectionConfig {
         }),
         optimizer_config: Some(OptimizersConfigDiff {
             indexing_threshold: Some(kib(settings.rebuild_bytes)),
-            // Clients insist on these two: one index, and every commit is flushed.
-            default_segment_number: Some(1),
-            flush_interval_sec: Some(0),
-            ..OptimizersConfigDiff::default()
+            ..optimizers()
         }),
-        // And on these: there is no write-ahead log beside the store.
-        wal_config: Some(WalConfigDiff {
-            wal_capacity_mb: Some(0),
-            wal_segments_ahead: Some(0),
-            ..WalConfigDiff::default()
-        }),
+        wal_config: Some(wal()),
         quantization_config: settings.quantization.map(quantization::describe),
         metadata: settings
             .metadata

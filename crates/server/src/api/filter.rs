@@ -5,10 +5,9 @@ use qdrant_client::qdrant::r#match::MatchValue;
 use qdrant_client::qdrant::{self, FieldCondition};
 use tonic::Status;
 
-use super::message::point_id;
+use super::message::{path, point_id};
 use super::refusal::{self, invalid, quoted, unless_absent, unsupported};
 use crate::collection::filter::{Check, Condition, Range, Test};
-use crate::collection::payload::{LONGEST_KEY, Path};
 use crate::memory::InFlight;
 
 /// Conditions of one filter: each is asked of every block of points.
@@ -86,16 +85,6 @@ fn one(condition: qdrant::Condition, reading: &mut Reading<'_>) -> Result<Condit
 fn check(key: String, test: Test) -> Result<Condition, Status> {
     let path = path(&key)?;
     Ok(Condition::Field(Check { path, test }))
-}
-
-/// The path that a key of a payload is.
-pub(super) fn path(key: &str) -> Result<Path, Status> {
-    Path::parse(key).ok_or_else(|| {
-        invalid(format!(
-            "{} is no key of a payload; say a, a.b, a[].b or a[0].b, without quotes, in at most {LONGEST_KEY} bytes",
-            quoted(key)
-        ))
-    })
 }
 
 fn field(field: FieldCondition) -> Result<Condition, Status> {

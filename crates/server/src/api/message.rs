@@ -1,6 +1,5 @@
 //! Ids, vectors and payloads, from messages and into them.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -21,7 +20,8 @@ use super::admission::Call;
 use super::outgoing::Ready;
 use super::refusal::{self, invalid, quoted, unless_absent, unsupported};
 use crate::collection::Collection;
-use crate::collection::payload::{self, Encoded, LONGEST_KEY};
+use crate::collection::path::{LONGEST_PATH, Path, Paths, What};
+use crate::collection::payload::{self, Encoded};
 use crate::collection::point::{Payload, PointId};
 use crate::collection::rows::{Row, Stored, View};
 use crate::memory::InFlight;
@@ -134,13 +134,8 @@ impl Points {
         }
     }
 
-    fn add<'a>(
-        &mut self,
-        tag: u8,
-        point: &impl Message,
-        payload: impl Iterator<Item = Encoded<'a>> + Clone,
-    ) {
-        let fields = payload.clone().map(|field| {
+    fn add(&mut self, tag: u8, point: &impl Message, payload: &[Encoded<'_>]) {
+        let fields = payload.iter().map(|field| {
             let length = field.entry.len();
             1 + prost::length_delimiter_len(length) + length
         });
@@ -148,7 +143,9 @@ impl Points {
         self.bytes.push(tag);
         prost::encode_length_delimiter(length, &mut self.bytes).expect("vectors grow");
         point.encode(&mut self.bytes).expect("vectors grow");
-        payload.for_each(|field| payload::append(&mut self.bytes, PAYLOAD, field.entry));
+        for field in payload {
+            payload::append(&mut self.bytes, PAYLOAD, &field.entry);
+        }
     }
 
     /// Begins the points of another query of a batch.
@@ -287,8 +284,7 @@ pub(crate) struct Parts {
 enum PayloadPart {
     None,
     All,
-    Only(HashSet<String>),
-    AllBut(HashSet<String>),
+    Some(What, Paths),
 }
 
 impl Parts {
@@ -299,8 +295,12 @@ impl Parts {
         let payload = match payload.and_then(|selector| selector.selector_options) {
             None | Some(PayloadOptions::Enable(false)) => PayloadPart::None,
             Some(PayloadOptions::Enable(true)) => PayloadPart::All,
-            Some(PayloadOptions::Include(include)) => PayloadPart::Only(keys(include.fields)?),
-            Some(PayloadOptions::Exclude(exclude)) => PayloadPart::AllBut(keys(exclude.fields)?),
+            Some(PayloadOptions::Include(include)) => {
+                PayloadPart::Some(What::Keep, paths(include.fields)?)
+            }
+            Some(PayloadOptions::Exclude(exclude)) => {
+                PayloadPart::Some(What::LeaveOut, paths(exclude.fields)?)
+            }
         };
         let vector = match vectors.and_then(|selector| selector.selector_options) {
             None => false,
@@ -316,23 +316,12 @@ impl Parts {
 
     /// The fields of a payload that are wanted.
     fn fields<'a>(&self, kept: &'a Payload) -> Result<Vec<Encoded<'a>>, Status> {
-        let wanted = |key: &str| match &self.payload {
-            PayloadPart::None => false,
-            PayloadPart::All => true,
-            PayloadPart::Only(keys) => keys.contains(key),
-            PayloadPart::AllBut(keys) => !keys.contains(key),
+        let fields = match &self.payload {
+            PayloadPart::None => return Ok(Vec::new()),
+            PayloadPart::All => payload::encoded(kept).collect(),
+            PayloadPart::Some(what, paths) => payload::selected(kept, paths, *what),
         };
-        if matches!(self.payload, PayloadPart::None) {
-            return Ok(Vec::new());
-        }
-        let mut fields = Vec::new();
-        for field in payload::encoded(kept) {
-            let field = field.ok_or_else(|| Status::data_loss("a payload cannot be decoded"))?;
-            if wanted(field.key) {
-                fields.push(field);
-            }
-        }
-        Ok(fields)
+        fields.ok_or_else(|| Status::data_loss("a payload cannot be decoded"))
     }
 
     fn vectors(&self, vector: &[f32]) -> Option<VectorsOutput> {
@@ -377,7 +366,7 @@ impl Parts {
             vectors: self.vectors(point.vector),
             ..ScoredPoint::default()
         };
-        points.add(RESULT, &message, payload.into_iter());
+        points.add(RESULT, &message, &payload);
         Ok(())
     }
 
@@ -388,7 +377,7 @@ impl Parts {
             vectors: self.vectors(point.vector),
             ..RetrievedPoint::default()
         };
-        points.add(tag, &message, payload.into_iter());
+        points.add(tag, &message, &payload);
         Ok(())
     }
 
@@ -414,19 +403,24 @@ impl Parts {
 /// Fields that a request may name.
 const MOST_NAMES: usize = 1_000;
 
-/// Names of payload fields; paths into nested ones are not looked up.
-pub(super) fn keys(fields: Vec<String>) -> Result<HashSet<String>, Status> {
+/// Paths of payload fields that a request names.
+pub(super) fn paths(fields: Vec<String>) -> Result<Paths, Status> {
     if fields.len() > MOST_NAMES {
         return Err(invalid(format!(
             "more than {MOST_NAMES} names of payload fields"
         )));
     }
-    if fields.iter().any(|field| field.len() > LONGEST_KEY) {
-        return Err(invalid(format!(
-            "a name of a payload field has more than {LONGEST_KEY} bytes"
-        )));
-    }
-    let nested = fields.iter().any(|field| field.contains(['.', '[']));
-    unless_absent(&[(nested, "payload selectors with a path (`.` or `[`)")])?;
-    Ok(fields.into_iter().collect())
+    let paths: Result<Vec<_>, _> = fields.iter().map(|field| path(field)).collect();
+    Ok(Paths::new(paths?))
+}
+
+/// The path that a key of a payload is.
+pub(super) fn path(key: &str) -> Result<Path, Status> {
+    Path::parse(key).ok_or_else(|| {
+        invalid(format!(
+            "{} is no key of a payload; say a, a.b, a[].b or a[0].b, with a name of other signs than letters, digits, _ \
+             and - in double quotes, in at most {LONGEST_PATH} bytes",
+            quoted(key)
+        ))
+    })
 }

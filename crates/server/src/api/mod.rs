@@ -9,7 +9,7 @@
 //! | `outgoing` | answers that the client has not taken yet |
 //! | `blocking` | creating and deleting collections and payload indexes, a few at a time |
 //! | `collections`, `points`, `health` | the services: one short method for each call |
-//! | `create`, `search`, `select`, `write` | what the larger calls do |
+//! | `create`, `search`, `select`, `write`, `fields` | what the larger calls do |
 //! | `message`, `filter` | ids, vectors, payloads and filters from and into messages |
 //! | `refusal` | every way to say no, as a status |
 
@@ -17,6 +17,7 @@ pub(crate) mod admission;
 pub(crate) mod blocking;
 mod collections;
 mod create;
+mod fields;
 mod filter;
 mod health;
 mod incoming;

@@ -1,6 +1,5 @@
 //! The `Points` service.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use qdrant_client::qdrant::points_server::Points;
@@ -21,7 +20,7 @@ use tonic::{Request, Response, Status};
 
 use super::admission::Call;
 use super::message::{Page, Parts, Points as Answered, point_id};
-use super::refusal::{self, invalid, unless_absent, unsupported};
+use super::refusal::{self, invalid, unless_sharded, unsupported};
 use super::search::{Wanted, consistency};
 use super::{Service, open, seconds};
 use crate::collection::alter::Action;
@@ -55,10 +54,6 @@ impl Points for Service {
         request: Request<CreateFieldIndexCollection>,
     ) -> Answer<PointsOperationResponse> {
         let (call, message) = open(request);
-        unless_absent(&[(
-            message.field_index_params.is_some(),
-            "parameters of payload indexes",
-        )])?;
         let result = self.0.create_field(&call, message).await?;
         updated(&call, result)
     }
@@ -135,7 +130,7 @@ impl Points for Service {
 
     async fn get(&self, request: Request<GetPoints>) -> Answer<GetResponse> {
         let (call, message) = open(request);
-        unless_absent(&[(message.shard_key_selector.is_some(), "shard keys")])?;
+        unless_sharded(&message.shard_key_selector)?;
         consistency(message.read_consistency)?;
         let collection = self.0.find(&message.collection_name)?;
         let most = self.0.limits.results;
@@ -143,14 +138,11 @@ impl Points for Service {
             return Err(refusal::too_many_ids(most));
         }
         let parts = Arc::new(Parts::read(message.with_payload, message.with_vectors)?);
-        let mut ids = message
+        let ids = message
             .ids
             .into_iter()
             .map(|id| point_id(Some(id)))
             .collect::<Result<Vec<_>, _>>()?;
-        // A point that is asked for twice is returned once, as the API has it.
-        let mut asked = HashSet::new();
-        ids.retain(|id| asked.insert(*id));
         let (view, rows) = collection.find(&ids);
         let page = Page {
             view,

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use chiplet::{Error, SubmitError};
+use prost::Message;
+use qdrant_client::qdrant::ShardKeySelector;
 use tonic::metadata::MetadataValue;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
@@ -11,6 +13,9 @@ use crate::collection::catalog::CatalogError;
 use crate::collection::store::StoreError;
 use crate::collection::writer::WriteError;
 use crate::scheduling::Pace;
+
+/// Bytes of a message that only says what is so, at most.
+const LONGEST_SETTING: usize = 1_024;
 
 /// The longest piece of a client's own input that a message repeats.
 const QUOTED_CHARS: usize = 100;
@@ -75,6 +80,21 @@ pub(crate) fn unless_absent(found: &[(bool, &str)]) -> Result<(), Status> {
     }
 }
 
+/// Whether a message says anything else than what is so anyway: what says nothing need not be refused.
+pub(crate) fn says<T: Message + Clone + PartialEq + Default>(said: &Option<T>, so: &T) -> bool {
+    said.as_ref().is_some_and(|said| {
+        let mut both = so.clone();
+        // What says nothing is short, so nothing long is copied.
+        said.encoded_len() > LONGEST_SETTING
+            || both.merge(said.encode_to_vec().as_slice()).is_err()
+            || both != *so
+    })
+}
+
+pub(crate) fn unless_sharded(selector: &Option<ShardKeySelector>) -> Result<(), Status> {
+    unless_absent(&[(says(selector, &ShardKeySelector::default()), "shard keys")])
+}
+
 /// Over capacity: come back after `wait`, said in the three ways that clients look for.
 pub(crate) fn overloaded(message: String, wait: Duration) -> Status {
     let details = ErrorDetails::with_retry_info(Some(wait));
@@ -112,7 +132,9 @@ fn store(error: &StoreError) -> Status {
     match error {
         StoreError::Damaged { .. } => Status::data_loss(error.to_string()),
         StoreError::Full { .. } => Status::resource_exhausted(error.to_string()),
-        StoreError::Unflushed { .. } => Status::failed_precondition(error.to_string()),
+        StoreError::Unflushed { .. } | StoreError::Gone { .. } => {
+            Status::failed_precondition(error.to_string())
+        }
         _ => Status::internal(error.to_string()),
     }
 }

@@ -1,6 +1,6 @@
 //! Queries: from a message to the executor and back.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,8 +9,8 @@ use chiplet::{Error, Filter, Neighbor, Query};
 use qdrant_client::qdrant::query::Variant;
 use qdrant_client::qdrant::vector_input::Variant as Input;
 use qdrant_client::qdrant::{
-    self, QuantizationSearchParams, QueryPoints, ReadConsistency, SearchParams, SearchPoints,
-    read_consistency,
+    self, IdfParams, LookupLocation, QueryPoints, ReadConsistency, SearchParams, SearchPoints,
+    SparseIndices, read_consistency,
 };
 use tonic::Status;
 
@@ -18,7 +18,7 @@ use super::Api;
 use super::admission::Call;
 use super::message::{Page, Parts, Points, point_id};
 use super::quantization;
-use super::refusal::{self, invalid, unless_absent, unsupported};
+use super::refusal::{self, invalid, says, unless_absent, unless_sharded, unsupported};
 use crate::collection::Collection;
 use crate::collection::filter::Rows;
 use crate::collection::point::PointId;
@@ -29,6 +29,9 @@ use crate::collection::table::{Ask, Spans};
 /// Results when a query does not say how many, as the API has it.
 const DEFAULT_LIMIT: u64 = 10;
 
+/// How many times as many points the next search for a page asks for.
+const WIDER: usize = 4;
+
 /// A query, whichever call it came by.
 pub(crate) struct Wanted {
     collection: String,
@@ -36,9 +39,7 @@ pub(crate) struct Wanted {
     limit: u64,
     offset: u64,
     threshold: Option<f32>,
-    ef: Option<u64>,
-    exact: bool,
-    quantization: Option<QuantizationSearchParams>,
+    params: SearchParams,
     filter: Option<qdrant::Filter>,
     parts: Arc<Parts>,
     timeout: Option<u64>,
@@ -54,6 +55,9 @@ enum Near {
 /// A query that has been handed to the scheduler.
 struct Running<F> {
     answer: F,
+    /// Asks for the nearest of them, as many as come first.
+    query: Option<Query>,
+    nearest: usize,
     collection: Arc<Collection>,
     deadline: Instant,
     view: Arc<View>,
@@ -64,25 +68,25 @@ struct Running<F> {
 
 impl Wanted {
     pub(crate) fn from_search(message: SearchPoints) -> Result<Self, Status> {
+        unless_sharded(&message.shard_key_selector)?;
         unless_absent(&[
-            (message.sparse_indices.is_some(), "sparse vectors"),
+            (
+                says(&message.sparse_indices, &SparseIndices::default()),
+                "sparse vectors",
+            ),
             (
                 message.vector_name.is_some_and(|name| !name.is_empty()),
                 "named vectors",
             ),
-            (message.shard_key_selector.is_some(), "shard keys"),
         ])?;
         consistency(message.read_consistency)?;
-        let (ef, exact, quantization) = parameters(message.params)?;
         Ok(Self {
             collection: message.collection_name,
             near: Near::Vector(message.vector),
             limit: message.limit,
             offset: message.offset.unwrap_or(0),
-            threshold: message.score_threshold,
-            ef,
-            exact,
-            quantization,
+            threshold: threshold(message.score_threshold)?,
+            params: parameters(message.params)?,
             filter: message.filter,
             parts: Arc::new(Parts::read(message.with_payload, message.with_vectors)?),
             timeout: message.timeout,
@@ -90,29 +94,26 @@ impl Wanted {
     }
 
     pub(crate) fn from_query(message: QueryPoints) -> Result<Self, Status> {
+        unless_sharded(&message.shard_key_selector)?;
         unless_absent(&[
             (!message.prefetch.is_empty(), "prefetch"),
             (
                 message.using.is_some_and(|name| !name.is_empty()),
                 "named vectors",
             ),
-            (message.shard_key_selector.is_some(), "shard keys"),
             (
-                message.lookup_from.is_some(),
+                says(&message.lookup_from, &LookupLocation::default()),
                 "lookup_from: vectors of another collection",
             ),
         ])?;
         consistency(message.read_consistency)?;
-        let (ef, exact, quantization) = parameters(message.params)?;
         Ok(Self {
             collection: message.collection_name,
             near: near(message.query)?,
             limit: message.limit.unwrap_or(DEFAULT_LIMIT),
             offset: message.offset.unwrap_or(0),
-            threshold: message.score_threshold,
-            ef,
-            exact,
-            quantization,
+            threshold: threshold(message.score_threshold)?,
+            params: parameters(message.params)?,
             filter: message.filter,
             parts: Arc::new(Parts::read(message.with_payload, message.with_vectors)?),
             timeout: message.timeout,
@@ -159,26 +160,25 @@ fn near(query: Option<qdrant::Query>) -> Result<Near, Status> {
     }
 }
 
-/// `hnsw_ef`, `exact` and `quantization`.
-type Parameters = (Option<u64>, bool, Option<QuantizationSearchParams>);
-
-fn parameters(params: Option<SearchParams>) -> Result<Parameters, Status> {
-    let Some(params) = params else {
-        return Ok((None, false, None));
-    };
+/// Checks what a search says of how it is to be done; what it does not say is not so.
+fn parameters(params: Option<SearchParams>) -> Result<SearchParams, Status> {
+    let params = params.unwrap_or_default();
+    let acorn = params.acorn.and_then(|acorn| acorn.enable);
     unless_absent(&[
-        (
-            params.indexed_only.unwrap_or(false),
-            "indexed_only: unindexed points are always searched",
-        ),
-        (params.acorn.is_some(), "ACORN (it is for filters)"),
-        (params.idf.is_some(), "IDF"),
+        (acorn == Some(true), "ACORN (it is for filters)"),
+        (says(&params.idf, &IdfParams::default()), "IDF"),
     ])?;
     if params.hnsw_ef == Some(0) {
         return Err(invalid("hnsw_ef is 0; give at least 1, or leave it out"));
     }
-    let exact = params.exact.unwrap_or(false);
-    Ok((params.hnsw_ef, exact, params.quantization))
+    Ok(params)
+}
+
+fn threshold(score: Option<f32>) -> Result<Option<f32>, Status> {
+    match score {
+        Some(score) if score.is_nan() => Err(invalid("score_threshold is NaN; leave it out")),
+        score => Ok(score),
+    }
 }
 
 /// There is one copy of everything, so every consistency holds that one copy can give.
@@ -245,7 +245,8 @@ impl Api {
             (settings.distance, index.has_lists(), index.is_coded())
         });
         let results = self.results(&wanted)?;
-        quantization::check_search(wanted.quantization, coded && !wanted.exact, results)?;
+        let exact = wanted.params.exact == Some(true);
+        quantization::check_search(wanted.params.quantization, coded && !exact, results)?;
         let seconds = [wanted.timeout, timeout].into_iter().flatten().min();
         let deadline = self.deadline(call, seconds);
         let matching = match wanted.filter.take() {
@@ -253,8 +254,10 @@ impl Api {
             Some(filter) => Some(self.matching(&collection, filter, deadline).await?),
         };
         let (view, vector, own) = locate(&collection, &mut wanted.near, distance, &matching)?;
-        let mut query = Query::new(vector).top(results + usize::from(own));
-        if let Some(ef) = wanted.ef {
+        // A page is in `results`, so it fits.
+        let nearest = wanted.limit as usize + usize::from(own);
+        let mut query = Query::new(vector).top(nearest);
+        if let Some(ef) = wanted.params.hnsw_ef {
             query = query.ef(self.ef(ef, has_lists)?);
         }
         if let Some(nprobe) = call.nprobe {
@@ -268,13 +271,17 @@ impl Api {
         if let Some((_, rows)) = matching {
             query = query.filter(Filter::bitmap(rows.into_words()));
         }
+        let indexed_only = wanted.params.indexed_only == Some(true);
         let ask = Ask {
             view: Arc::clone(&view),
-            exact: wanted.exact,
+            exact,
+            indexed_only: indexed_only && collection.is_index_due(&view),
             spans: Spans::under(call.span.clone()),
         };
         let query = query.attach(Arc::new(ask));
         Ok(Running {
+            query: (wanted.offset > 0).then(|| query.clone()),
+            nearest,
             answer: self.scheduler.search(&collection.slot, query, deadline),
             collection,
             deadline,
@@ -388,29 +395,47 @@ pub(crate) fn prepared(
 
 impl<F: Future<Output = Result<Vec<Neighbor>, Error>> + Send> Running<F> {
     /// The points that were found, behind those that are there already.
+    ///
+    /// A wider search may find what a narrower one did not, at any place. So the pages of a query are cut from one list, which
+    /// does not depend on the page: the nearest of a search for one page, behind them what a search for [`WIDER`] times as many
+    /// finds besides, and so on. A page that is not the first costs all searches up to its own.
     async fn finish(self, api: &Api, points: Points) -> Result<Points, Status> {
-        let hits = self.answer.await.map_err(|error| api.ended(error))?;
-        api.pace.answered(self.submitted.elapsed());
-        let own = match self.wanted.near {
+        let (wanted, view) = (&self.wanted, &self.view);
+        let own = match wanted.near {
             Near::Point(id) => Some(id),
             Near::Vector(_) => None,
         };
-        let wanted = &self.wanted;
-        let rows = hits
-            .into_iter()
+        let (offset, limit) = (wanted.offset as usize, wanted.limit as usize);
+        let passes = |score| {
+            let threshold = wanted.threshold;
+            threshold.is_none_or(|threshold| self.distance.passes(score, threshold))
+        };
+        let mut hits = self.answer.await.map_err(|error| api.ended(error))?;
+        let (mut rows, mut listed, mut nearest) = (Vec::new(), HashSet::new(), self.nearest);
+        loop {
             // Rows are numbered in 32 bits.
-            .map(|hit| (hit.id as u32, self.distance.score(hit.distance)))
-            .filter(|&(row, _)| own.is_none_or(|own| own != self.view.stored(row).id))
-            .take_while(|(_, score)| {
-                wanted
-                    .threshold
-                    .is_none_or(|threshold| self.distance.passes(*score, threshold))
-            })
-            .skip(wanted.offset as usize)
-            .take(wanted.limit as usize)
-            .collect();
+            let scored = hits
+                .iter()
+                .map(|hit| (hit.id as u32, self.distance.score(hit.distance)));
+            let ended = hits.len() < nearest || scored.clone().any(|(_, score)| !passes(score));
+            rows.extend(scored.filter(|&(row, score)| {
+                let is_own = own.is_some_and(|own| own == view.stored(row).id);
+                !is_own && passes(score) && (offset == 0 || listed.insert(row))
+            }));
+            let most = api.limits.results + usize::from(own.is_some());
+            let Some(query) = &self.query else { break };
+            if ended || rows.len() >= offset + limit || nearest >= most {
+                break;
+            }
+            nearest = nearest.saturating_mul(WIDER).min(most);
+            let wider = query.clone().top(nearest);
+            let slot = &self.collection.slot;
+            let answer = api.scheduler.search(slot, wider, self.deadline);
+            hits = answer.await.map_err(|error| api.ended(error))?;
+        }
+        api.pace.answered(self.submitted.elapsed());
         let page = Page {
-            rows,
+            rows: rows.into_iter().skip(offset).take(limit).collect(),
             parts: Arc::clone(&wanted.parts),
             view: self.view,
         };

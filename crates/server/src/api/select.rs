@@ -11,7 +11,7 @@ use tonic::{Response, Status};
 use super::Api;
 use super::admission::Call;
 use super::message::{Page, Parts, Points, id_message, point_id};
-use super::refusal::{self, invalid, unless_absent};
+use super::refusal::{self, invalid, unless_absent, unless_sharded};
 use super::search::consistency;
 use super::{filter, seconds};
 use crate::collection::Collection;
@@ -58,7 +58,7 @@ impl Api {
     }
 
     pub(super) async fn count(&self, call: &Call, message: CountPoints) -> Result<u64, Status> {
-        unless_absent(&[(message.shard_key_selector.is_some(), "shard keys")])?;
+        unless_sharded(&message.shard_key_selector)?;
         consistency(message.read_consistency)?;
         let collection = self.find(&message.collection_name)?;
         let count = match message.filter {
@@ -77,10 +77,8 @@ impl Api {
         call: &Call,
         message: ScrollPoints,
     ) -> Result<Response<ScrollResponse>, Status> {
-        unless_absent(&[
-            (message.shard_key_selector.is_some(), "shard keys"),
-            (message.order_by.is_some(), "ordering by payload"),
-        ])?;
+        unless_sharded(&message.shard_key_selector)?;
+        unless_absent(&[(message.order_by.is_some(), "ordering by payload")])?;
         consistency(message.read_consistency)?;
         let parts = Arc::new(Parts::read(message.with_payload, message.with_vectors)?);
         let collection = self.find(&message.collection_name)?;

@@ -1,33 +1,29 @@
-//! Upserts, deletions, changes of payloads, and declared payload fields.
+//! Upserts, deletions, and changes of payloads.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use qdrant_client::qdrant::points_selector::PointsSelectorOneOf;
 use qdrant_client::qdrant::{
-    ClearPayloadPoints, CreateFieldIndexCollection, DeleteFieldIndexCollection,
-    DeletePayloadPoints, DeletePoints, FieldType, PointStruct, PointsSelector, SetPayloadPoints,
-    UpdateMode, UpdateResult, UpdateStatus, UpsertPoints,
+    ClearPayloadPoints, DeletePayloadPoints, DeletePoints, Filter, PointStruct, PointsSelector,
+    SetPayloadPoints, UpdateMode, UpdateResult, UpdateStatus, UpsertPoints,
 };
 use tonic::Status;
 
 use super::Api;
 use super::admission::Call;
 use super::filter;
-use super::message::{keys, point_id, point_vector};
-use super::refusal::{self, invalid, unless_absent, unsupported};
+use super::message::{paths, point_id, point_vector};
+use super::refusal::{self, invalid, says, unless_absent, unless_sharded};
 use super::search::prepared;
+use crate::collection::Collection;
 use crate::collection::alter::{Action, Alter, Selection};
 use crate::collection::payload;
 use crate::collection::point::{Payload, Point};
 use crate::collection::store::Change;
 use crate::collection::writer::{Work, WriteError};
-use crate::collection::{Collection, field_index};
 use crate::memory::InFlight;
 use crate::scheduling::Watch;
-
-/// Payload fields that a collection may have declared.
-const MOST_FIELDS: usize = 1_000;
 
 impl Api {
     pub(crate) async fn upsert(
@@ -36,9 +32,12 @@ impl Api {
         message: UpsertPoints,
     ) -> Result<UpdateResult, Status> {
         let mode = message.update_mode.unwrap_or(UpdateMode::Upsert as i32);
+        unless_sharded(&message.shard_key_selector)?;
         unless_absent(&[
-            (message.shard_key_selector.is_some(), "shard keys"),
-            (message.update_filter.is_some(), "filters of upserts"),
+            (
+                says(&message.update_filter, &Filter::default()),
+                "filters of upserts",
+            ),
             (
                 mode != UpdateMode::Upsert as i32,
                 "update modes other than upsert",
@@ -48,6 +47,9 @@ impl Api {
         let most = self.limits.upsert_points;
         if message.points.len() > most {
             return Err(refusal::too_many_points(most));
+        }
+        if message.points.is_empty() {
+            return Err(invalid("no points are given"));
         }
         let changes = message
             .points
@@ -64,7 +66,7 @@ impl Api {
         call: &Call,
         message: DeletePoints,
     ) -> Result<UpdateResult, Status> {
-        unless_absent(&[(message.shard_key_selector.is_some(), "shard keys")])?;
+        unless_sharded(&message.shard_key_selector)?;
         let collection = self.find(&message.collection_name)?;
         let (wait, timeout) = (message.wait, message.timeout);
         let points = self.selection(call, &collection, message.points, timeout);
@@ -83,13 +85,8 @@ impl Api {
         message: SetPayloadPoints,
         action: fn(Payload) -> Action,
     ) -> Result<UpdateResult, Status> {
-        unless_absent(&[
-            (message.shard_key_selector.is_some(), "shard keys"),
-            (
-                message.key.is_some_and(|key| !key.is_empty()),
-                "setting a payload below a key",
-            ),
-        ])?;
+        unless_sharded(&message.shard_key_selector)?;
+        unless_absent(&[(message.key.is_some(), "setting a payload below a key")])?;
         let collection = self.find(&message.collection_name)?;
         let points = self.selection(call, &collection, message.points_selector, message.timeout);
         let work = self.alter(points.await?, action(payload::keep(message.payload)));
@@ -102,14 +99,14 @@ impl Api {
         call: &Call,
         message: DeletePayloadPoints,
     ) -> Result<UpdateResult, Status> {
-        unless_absent(&[(message.shard_key_selector.is_some(), "shard keys")])?;
+        unless_sharded(&message.shard_key_selector)?;
         let collection = self.find(&message.collection_name)?;
         if message.keys.is_empty() {
             return Err(invalid("no keys are named"));
         }
-        let keys = keys(message.keys)?;
+        let paths = paths(message.keys)?;
         let points = self.selection(call, &collection, message.points_selector, message.timeout);
-        let work = self.alter(points.await?, Action::Remove(keys));
+        let work = self.alter(points.await?, Action::Remove(paths));
         self.change(call, &collection, work, message.wait, message.timeout)
             .await
     }
@@ -119,7 +116,7 @@ impl Api {
         call: &Call,
         message: ClearPayloadPoints,
     ) -> Result<UpdateResult, Status> {
-        unless_absent(&[(message.shard_key_selector.is_some(), "shard keys")])?;
+        unless_sharded(&message.shard_key_selector)?;
         let collection = self.find(&message.collection_name)?;
         let points = self.selection(call, &collection, message.points, message.timeout);
         let work = self.alter(points.await?, Action::Clear);
@@ -150,6 +147,9 @@ impl Api {
                 if list.ids.len() > most {
                     return Err(refusal::too_many_points(most));
                 }
+                if list.ids.is_empty() {
+                    return Err(invalid("no points are selected; the list of ids is empty"));
+                }
                 let ids = list.ids.into_iter().map(|id| point_id(Some(id)));
                 Ok(Selection::Ids(ids.collect::<Result<_, _>>()?))
             }
@@ -166,67 +166,6 @@ impl Api {
                 "no points are selected; name their ids, or a filter",
             )),
         }
-    }
-
-    pub(crate) async fn create_field(
-        &self,
-        call: &Call,
-        message: CreateFieldIndexCollection,
-    ) -> Result<UpdateResult, Status> {
-        let collection = self.find(&message.collection_name)?;
-        let name = field_name(message.field_name)?;
-        filter::path(&name)?;
-        let kind = message.field_type.unwrap_or(FieldType::Keyword as i32);
-        match FieldType::try_from(kind) {
-            Ok(known) if field_index::can_index(known) => {}
-            Ok(known) => {
-                return Err(unsupported(&format!(
-                    "payload indexes of type {}; declare keyword, integer, float or bool",
-                    known.as_str_name()
-                )));
-            }
-            Err(_) => return Err(invalid(format!("{kind} is no type of a payload field"))),
-        }
-        let declared = collection.with_settings(|settings| settings.fields.len());
-        if declared >= MOST_FIELDS {
-            return Err(invalid(format!(
-                "{declared} payload fields are declared; that is enough"
-            )));
-        }
-        // Made before it is declared, so that no filter has to wait for it.
-        let (indexed, key) = (Arc::clone(&collection), name.clone());
-        let deadline = self.deadline(call, message.timeout);
-        // Gone as soon as the call is.
-        let waiting = Arc::new(());
-        let caller = Arc::downgrade(&waiting);
-        let wanted = move || caller.strong_count() > 0 && Instant::now() < deadline;
-        let whole = self
-            .blocking
-            .run(move || indexed.index_field(&key, kind, &wanted))
-            .await?;
-        drop(waiting);
-        if !whole && Instant::now() >= deadline {
-            return Err(refusal::deadline());
-        }
-        if !whole {
-            self.meters.shed("memory_limit");
-            return Err(refusal::no_memory(collection.budget().limit()));
-        }
-        let work = Work::Changes(vec![Change::Field(name, kind)]);
-        self.change(call, &collection, work, message.wait, message.timeout)
-            .await
-    }
-
-    pub(crate) async fn delete_field(
-        &self,
-        call: &Call,
-        message: DeleteFieldIndexCollection,
-    ) -> Result<UpdateResult, Status> {
-        let collection = self.find(&message.collection_name)?;
-        let changes = vec![Change::ForgetField(field_name(message.field_name)?)];
-        let work = Work::Changes(changes);
-        self.change(call, &collection, work, message.wait, message.timeout)
-            .await
     }
 
     /// Queues changes and, if the client waits, says when they are on disk and visible.
@@ -286,11 +225,4 @@ fn put(collection: &Collection, message: PointStruct) -> Result<Point, Status> {
         vector,
         payload: payload::keep(message.payload),
     })
-}
-
-fn field_name(name: String) -> Result<String, Status> {
-    if name.is_empty() || name.len() > 1_024 {
-        return Err(invalid("a field's name has 1 to 1,024 bytes"));
-    }
-    Ok(name)
 }

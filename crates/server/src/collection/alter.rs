@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::collection::Collection;
 use super::filter::Condition;
+use super::path::Paths;
 use super::payload;
 use super::point::{Payload, Point, PointId, stored_bytes};
 use super::rows::{Row, Stored, View};
@@ -31,7 +32,7 @@ pub(crate) enum Action {
     Set(Payload),
     /// These fields take the place of all.
     Overwrite(Payload),
-    Remove(HashSet<String>),
+    Remove(Paths),
     Clear,
 }
 
@@ -54,7 +55,7 @@ impl Alter {
         };
         let action = match &self.action {
             Action::Set(payload) | Action::Overwrite(payload) => payload.len() as u64,
-            Action::Remove(keys) => keys.iter().map(|key| 80 + key.len() as u64).sum(),
+            Action::Remove(paths) => paths.bytes(),
             Action::Delete | Action::Clear => 0,
         };
         points + action + size_of::<Self>() as u64
@@ -152,7 +153,7 @@ impl Alter {
             Action::Delete | Action::Clear => Some(Payload::default()),
             Action::Overwrite(new) => Some(Payload::clone(new)),
             Action::Set(new) => payload::merged(old, new),
-            Action::Remove(keys) => payload::without(old, keys),
+            Action::Remove(paths) => payload::without(old, paths),
         }
         .ok_or(WriteError::BadPayload { id: stored.id })
     }

@@ -95,22 +95,6 @@ impl Builder {
         self.shared.watch(collection);
     }
 
-    /// Takes a build that nobody else is at, for [`Builder::build_claimed`].
-    pub(crate) fn claim(&self, collection: &Collection) -> bool {
-        let _queue = self.shared.queue.lock();
-        let free = !collection.build.is_taken();
-        if free {
-            collection.build.set_taken(true);
-            self.shared.pending.fetch_add(1, Ordering::Relaxed);
-        }
-        free
-    }
-
-    /// Builds on the calling thread, with all its speed: at the start, when nobody is being served yet.
-    pub(crate) fn build_claimed(&self, collection: &Arc<Collection>) {
-        build(collection, &self.shared, Why::Due);
-    }
-
     /// Memory for what is done as a build is, and is none.
     pub(crate) fn lend(&self, budget: &Budget, need: &Need) -> Option<Loan<'_>> {
         self.shared.allowance.take(budget, need).ok()

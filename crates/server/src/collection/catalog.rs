@@ -184,8 +184,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Reads all collections and builds their indexes, on as many threads as there are cpus. A file that cannot be read
-    /// is an entry that says so. One for which there was no memory is tried once more when the others are there, small
+    /// Reads all collections, on as many threads as there are cpus. A file that cannot be read is an entry that says so. One for which there was no memory is tried once more when the others are there, small
     /// ones first: a larger one that does not fit either may have taken what it needed.
     pub(crate) fn load(&self, loading: &Loading) {
         let entries = self.entries.read();
@@ -230,7 +229,7 @@ impl Catalog {
         loading.done.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Reads one file. Its collection is served at once, exactly, and with an index as soon as that is built.
+    /// Reads one file. Its collection is served at once: what no saved index has is scanned until one is built.
     fn load_one(&self, name: &Arc<str>, path: &Path) -> Result<(), StoreError> {
         let (store, content) = contained(path, || read(path, &self.budget, &self.caches))?;
         let points = content.view.live;
@@ -248,13 +247,17 @@ impl Catalog {
         let loaded_index = content.view.base.index.is_some();
         let collection = self.admit(name, slot, store, saved, content);
         collection.warm_fields();
-        let claimed = collection.wants_build() && self.builder.claim(&collection);
-        let serving = Entry::Serving(Arc::clone(&collection));
+        // Before anybody can see it: what waits for an index never looks as if it had one.
+        collection.consider_build(&self.builder);
+        tracing::info!(
+            collection = &**name,
+            points,
+            index = loaded_index,
+            builds = collection.build.is_taken(),
+            "loaded"
+        );
+        let serving = Entry::Serving(collection);
         self.entries.write().insert(Arc::clone(name), serving);
-        tracing::info!(collection = &**name, points, index = loaded_index, "loaded");
-        if claimed {
-            self.builder.build_claimed(&collection);
-        }
         Ok(())
     }
 
@@ -404,6 +407,16 @@ impl Catalog {
         unstored.filter(|(_, left)| left.writes > 0).collect()
     }
 
+    /// Collections whose files are no longer where the next start looks for them.
+    pub(crate) fn out_of_place(&self) -> Vec<Arc<str>> {
+        let entries = self.entries.read();
+        let lost = entries.iter().filter_map(|(name, entry)| match entry {
+            Entry::Serving(collection) if !collection.store.is_in_place() => Some(Arc::clone(name)),
+            _ => None,
+        });
+        lost.collect()
+    }
+
     /// Collections that are not as they should be.
     pub(crate) fn troubles(&self) -> Troubles {
         let mut troubles = Troubles::default();
@@ -514,6 +527,60 @@ fn read(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::collection::point::{Payload, Point, PointId};
+    use crate::collection::schema::{Distance, IndexKind};
+    use crate::collection::store::Change;
+    use crate::config::SchedulerSettings;
+    use crate::scheduling::background::Background;
+
+    /// A server is ready once it has loaded: for how long its builders then build says nothing of that.
+    #[test]
+    fn a_collection_is_loaded_before_its_index_is_built() {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = Settings {
+            dim: 1,
+            distance: Distance::Euclid,
+            index: IndexKind::Hnsw {
+                m: 4,
+                ef_construct: 8,
+                codes: None,
+            },
+            quantization: None,
+            full_scan_bytes: 1,
+            rebuild_bytes: 1,
+            metadata: BTreeMap::new(),
+            fields: BTreeMap::new(),
+        };
+        let put = |id: u8| {
+            Change::Put(Point {
+                id: PointId::Number(id.into()),
+                vector: vec![id.into()],
+                payload: Payload::default(),
+            })
+        };
+        let puts: Vec<Change> = (0..100).map(put).collect();
+        let path = store::path_of(folder.path(), "a").unwrap();
+        let file = Store::create(&path, &settings, &Caches::new(u64::MAX)).unwrap();
+        file.write(puts.iter().map(|put| (put, 1)), None).unwrap();
+        drop(file);
+
+        let threads = SchedulerSettings {
+            pin: "none".into(),
+            ..SchedulerSettings::default()
+        };
+        let scheduler = Arc::new(Scheduler::start(&threads, |_| ()).unwrap());
+        // Nobody builds anything.
+        let builder = Builder::start(0, &Background::new(&scheduler), &scheduler).unwrap();
+        let budget = Arc::new(Budget::new(1 << 30));
+        let catalog = Catalog::new(folder.path(), scheduler, Arc::clone(&builder), budget, 10);
+        catalog.scan().unwrap();
+        catalog.load(&Loading::default());
+        let collection = catalog.find("a").unwrap();
+        assert_eq!(collection.view().live, 100);
+        assert!(collection.view().base.index.is_none());
+        assert!(collection.build.is_taken(), "it says that it is not whole");
+        assert_eq!(builder.pending(), 1);
+    }
 
     #[test]
     fn a_panic_in_reading_a_file_is_damage_to_that_file() {

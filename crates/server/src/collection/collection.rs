@@ -25,7 +25,10 @@ use crate::scheduling::Slot;
 pub(crate) type Ids = BTreeMap<PointId, Row>;
 
 /// Dead rows that are never worth a rebuild by themselves.
-const FEW_DEAD: usize = 1_000;
+pub(crate) const FEW_DEAD: usize = 1_000;
+
+/// Of all rows one in so many may be dead.
+pub(crate) const DEAD_PART: usize = 5;
 
 /// Bytes of rows outside the index that are not worth a build: they are scanned in a few microseconds.
 const FEW_LEFTOVERS: u64 = 64 << 10;
@@ -328,11 +331,16 @@ impl Collection {
     /// Whether enough has changed for a new index, or to forget rows that are dead.
     pub(crate) fn wants_build(&self) -> bool {
         let view = self.view();
+        let many_dead = view.dead.len() > FEW_DEAD.max((view.live + view.dead.len()) / DEAD_PART);
+        (many_dead || self.is_index_due(&view)) && self.build.may_try(view.live, view.dead.len())
+    }
+
+    /// Whether so much is outside the index that a new one is due.
+    pub(crate) fn is_index_due(&self, view: &View) -> bool {
         let settings = self.settings.read();
         let row_bytes = (view.dim * size_of::<f32>()) as u64;
         let base_bytes = view.base.rows as u64 * row_bytes;
-        let many_dead = view.dead.len() > FEW_DEAD.max((view.live + view.dead.len()) / 5);
-        let unindexed = match (&settings.index, &view.base.index) {
+        match (&settings.index, &view.base.index) {
             (IndexKind::Flat, _) => false,
             // No index is wanted, or no newer one.
             _ if settings.rebuild_bytes == u64::MAX => false,
@@ -344,8 +352,7 @@ impl Collection {
             (_, Some(_)) => {
                 view.delta_rows() as u64 * row_bytes >= settings.rebuild_bytes.max(base_bytes / 4)
             }
-        };
-        (unindexed || many_dead) && self.build.may_try(view.live, view.dead.len())
+        }
     }
 
     /// Whether so much is outside the index that scanning it takes a good part of a search.

@@ -5,6 +5,7 @@
 //! the payloads.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
@@ -12,7 +13,8 @@ use qdrant_client::qdrant::FieldType;
 use qdrant_client::qdrant::value::Kind;
 
 use super::filter::{Patience, Range, Set, Test};
-use super::payload::{self, Path};
+use super::path::Path;
+use super::payload;
 use super::rows::{Block, View};
 use crate::memory::{Budget, Kept};
 
@@ -54,8 +56,8 @@ pub(super) struct FieldIndex {
     keywords: HashMap<Box<str>, Vec<u32>>,
     /// Ascending.
     integers: Vec<(i64, u32)>,
-    /// Integers and others, ascending.
-    numbers: Vec<(f64, u32)>,
+    /// Other numbers, ascending.
+    doubles: Vec<(f64, u32)>,
     flags: [Vec<u32>; 2],
     empty: Vec<u32>,
     null: Vec<u32>,
@@ -126,7 +128,7 @@ impl FieldIndex {
             if values.iter().all(|value| payload::is_nothing(value)) {
                 index.empty.push(position);
             }
-            if values.iter().any(|value| payload::is_null(value)) {
+            if values.iter().any(|value| payload::has_null(value)) {
                 index.null.push(position);
             }
             for value in values.into_iter().flat_map(payload::elements) {
@@ -139,14 +141,11 @@ impl FieldIndex {
                         rows.push(position);
                     }
                     Some(Kind::IntegerValue(number)) if numbers => {
-                        if wants(FieldType::Integer) {
-                            index.integers.push((*number, position));
-                        }
-                        index.numbers.push((*number as f64, position));
+                        index.integers.push((*number, position));
                     }
                     // NaN is in no range.
                     Some(Kind::DoubleValue(number)) if numbers && !number.is_nan() => {
-                        index.numbers.push((*number, position));
+                        index.doubles.push((*number, position));
                     }
                     Some(Kind::BoolValue(flag)) if wants(FieldType::Bool) => {
                         index.flags[usize::from(*flag)].push(position);
@@ -156,7 +155,7 @@ impl FieldIndex {
             }
         }
         index.integers.sort_unstable();
-        index.numbers.sort_by(|a, b| a.0.total_cmp(&b.0));
+        index.doubles.sort_by(|a, b| a.0.total_cmp(&b.0));
         index.keywords.shrink_to_fit();
         Some(index)
     }
@@ -169,7 +168,7 @@ impl FieldIndex {
             .iter()
             .map(|(text, rows)| text.len() + 4 * rows.capacity() + 96)
             .sum();
-        let numbers = 16 * (self.integers.capacity() + self.numbers.capacity());
+        let numbers = 16 * (self.integers.capacity() + self.doubles.capacity());
         (size_of::<Self>() + 4 * positions + keywords + numbers) as u64
     }
 
@@ -189,20 +188,22 @@ impl FieldIndex {
                 Set::of(rows, lists.flatten().copied())
             }
             Test::Integers(any) if is(FieldType::Integer) => {
-                let lists = any.iter().take_while(|_| goes_on()).map(|&number| {
-                    let from = self.integers.partition_point(|&(x, _)| x < number);
-                    let to = self.integers.partition_point(|&(x, _)| x <= number);
-                    &self.integers[from..to]
-                });
+                let lists = any
+                    .iter()
+                    .take_while(|_| goes_on())
+                    .map(|&number| self.integers_within(number.into()..=number.into()));
                 Set::of(rows, lists.flatten().map(|&(_, position)| position))
             }
             Test::Bool(flag) if is(FieldType::Bool) => {
                 Set::of(rows, self.flags[usize::from(*flag)].iter().copied())
             }
-            Test::Range(range) if is(FieldType::Integer) || is(FieldType::Float) => Set::of(
-                rows,
-                self.within(range).iter().map(|&(_, position)| position),
-            ),
+            Test::Range(range) if is(FieldType::Integer) || is(FieldType::Float) => {
+                let integers = self.integers_within(range.integers()).iter();
+                let doubles = self.doubles_within(range).iter();
+                let integers = integers.map(|&(_, position)| position);
+                let doubles = doubles.map(|&(_, position)| position);
+                Set::of(rows, integers.chain(doubles))
+            }
             Test::IsEmpty => Set::of(rows, self.empty.iter().copied()),
             Test::IsNull => Set::of(rows, self.null.iter().copied()),
             _ => return None,
@@ -210,13 +211,19 @@ impl FieldIndex {
         Some(found)
     }
 
-    fn within(&self, range: &Range) -> &[(f64, u32)] {
+    fn integers_within(&self, range: RangeInclusive<i128>) -> &[(i64, u32)] {
+        let below = |&(x, _): &(i64, u32)| i128::from(x) < *range.start();
+        let inside = &self.integers[self.integers.partition_point(below)..];
+        &inside[..inside.partition_point(|&(x, _)| i128::from(x) <= *range.end())]
+    }
+
+    fn doubles_within(&self, range: &Range) -> &[(f64, u32)] {
         let below = |x: f64| {
             range.gt.is_some_and(|bound| x <= bound) || range.gte.is_some_and(|bound| x < bound)
         };
-        let from = self.numbers.partition_point(|&(x, _)| below(x));
-        let inside = self.numbers[from..].partition_point(|&(x, _)| range.holds(x));
-        &self.numbers[from..from + inside]
+        let from = self.doubles.partition_point(|&(x, _)| below(x));
+        let inside = &self.doubles[from..];
+        &inside[..inside.partition_point(|&(x, _)| range.holds(x))]
     }
 }
 

@@ -7,13 +7,15 @@
 
 use std::cell::Cell;
 use std::collections::HashSet;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use qdrant_client::qdrant::Value;
 use qdrant_client::qdrant::value::Kind;
 
 use super::field_index::{Declared, FieldIndex};
-use super::payload::{self, Fields, Path};
+use super::path::Path;
+use super::payload::{self, Fields};
 use super::point::PointId;
 use super::rows::{Block, Row, View};
 use crate::memory::Budget;
@@ -58,6 +60,7 @@ pub(crate) enum Test {
     Range(Range),
     /// Missing, null or an empty list.
     IsEmpty,
+    /// Null, or a list with null in it.
     IsNull,
 }
 
@@ -77,6 +80,29 @@ impl Range {
             && self.gt.is_none_or(|bound| x > bound)
             && self.gte.is_none_or(|bound| x >= bound)
     }
+
+    /// The integers that it holds for. Of those beyond 2^53 not each is a double, so they are not made doubles.
+    pub(crate) fn integers(&self) -> RangeInclusive<i128> {
+        // What is beyond the largest integer is as good as that.
+        let (below, above) = (|x: f64| x.floor() as i128, |x: f64| x.ceil() as i128);
+        let least = [
+            self.gt.map(|bound| below(bound).saturating_add(1)),
+            self.gte.map(above),
+        ];
+        let most = [
+            self.lt.map(|bound| above(bound).saturating_sub(1)),
+            self.lte.map(below),
+        ];
+        let bounds = [self.lt, self.lte, self.gt, self.gte];
+        match bounds.into_iter().flatten().any(f64::is_nan) {
+            true => 1..=0,
+            false => {
+                let from = least.into_iter().flatten().max().unwrap_or(i128::MIN);
+                let to = most.into_iter().flatten().min().unwrap_or(i128::MAX);
+                from..=to
+            }
+        }
+    }
 }
 
 impl Check {
@@ -84,7 +110,7 @@ impl Check {
         let values = self.path.values(fields, |steps| patience.step(steps));
         match &self.test {
             Test::IsEmpty => values.into_iter().all(payload::is_nothing),
-            Test::IsNull => values.into_iter().any(payload::is_null),
+            Test::IsNull => values.into_iter().any(payload::has_null),
             test => values.into_iter().flat_map(payload::elements).any(|value| {
                 patience.step(1);
                 test.holds(value)
@@ -106,7 +132,9 @@ impl Test {
             (Self::OtherIntegers(none), Some(Kind::IntegerValue(number))) => !none.contains(number),
             (Self::OtherKeywords(_) | Self::OtherIntegers(_), _) => true,
             (Self::Bool(wanted), Some(Kind::BoolValue(flag))) => wanted == flag,
-            (Self::Range(range), Some(Kind::IntegerValue(number))) => range.holds(*number as f64),
+            (Self::Range(range), Some(Kind::IntegerValue(number))) => {
+                range.integers().contains(&i128::from(*number))
+            }
             (Self::Range(range), Some(Kind::DoubleValue(number))) => range.holds(*number),
             _ => false,
         }

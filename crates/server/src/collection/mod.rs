@@ -6,7 +6,7 @@
 //! | `collection` | one of them: its view, ids, counts, state |
 //! | `point`, `schema` | what is stored |
 //! | `rows` | the points in memory, as an immutable view |
-//! | `payload` | what is in payloads |
+//! | `payload`, `path` | what is in payloads, and where |
 //! | `filter`, `field_index` | which points satisfy conditions, and what is known of that beforehand |
 //! | `table` | a view as the executor's table |
 //! | `refined` | exact distances over an index of codes |
@@ -35,6 +35,7 @@ mod disk;
 pub(crate) mod field_index;
 pub(crate) mod filter;
 pub(crate) mod footprint;
+pub(crate) mod path;
 pub(crate) mod payload;
 pub(crate) mod point;
 mod quiet;

@@ -5,8 +5,9 @@
 //! own. A page that the disk has not written, or has written elsewhere, is whole by itself and so are its records; so
 //! when a file is opened, each page's checksum is compared with what the page above it says.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -58,6 +59,10 @@ pub(crate) enum StoreError {
     )]
     Full { path: String },
     #[error(
+        "{path} is not the collection's file any more: data_dir was moved, removed or replaced, and what was written would be lost; put it back, or restart where it is"
+    )]
+    Gone { path: String },
+    #[error(
         "a flush of {path} to the disk failed, and what it held may be lost: no writes are taken until a restart has read the file back"
     )]
     Unflushed { path: String },
@@ -87,10 +92,19 @@ pub(crate) enum Change {
 pub(crate) struct Store {
     file: Mutex<Opened>,
     path: PathBuf,
+    /// Which file it is, by whatever name.
+    identity: Identity,
     flushes: Arc<Flushes>,
     cache: Cache,
     /// Of the cache, what is in use.
     cached: AtomicU64,
+}
+
+/// A file's device, and its number there.
+type Identity = (u64, u64);
+
+fn identity(file: &Metadata) -> Identity {
+    (file.dev(), file.ino())
 }
 
 /// A collection's file between writes.
@@ -127,13 +141,8 @@ fn free(path: &Path) -> Option<u64> {
 }
 
 fn is_full(error: &redb::Error) -> bool {
-    let redb::Error::Io(error) = error else {
-        return false;
-    };
-    matches!(
-        error.kind(),
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-    )
+    use io::ErrorKind::{QuotaExceeded, StorageFull};
+    matches!(error, redb::Error::Io(error) if matches!(error.kind(), StorageFull | QuotaExceeded))
 }
 
 impl Store {
@@ -144,56 +153,62 @@ impl Store {
         settings: &Settings,
         caches: &Arc<Caches>,
     ) -> Result<Self, StoreError> {
-        let created = Self::try_create(path, settings, caches);
-        if created.is_err() {
-            // If it cannot be removed, the next start or the next creation of this name does.
-            let _ = std::fs::remove_file(draft_of(path));
-        }
-        created
+        Self::create_on(Arc::default(), path, settings, caches)
     }
 
-    fn try_create(
+    fn create_on(
+        flushes: Arc<Flushes>,
         path: &Path,
         settings: &Settings,
         caches: &Arc<Caches>,
     ) -> Result<Self, StoreError> {
-        let failed = |error: &dyn std::fmt::Display| StoreError::Write {
-            path: path.display().to_string(),
-            message: error.to_string(),
-        };
+        Self::try_create(flushes, path, settings, caches).map_err(|error| {
+            // If it cannot be removed, the next start or the next creation of this name does.
+            let _ = std::fs::remove_file(draft_of(path));
+            let path = path.display().to_string();
+            match is_full(&error) {
+                true => StoreError::Full { path },
+                false => StoreError::Write {
+                    path,
+                    message: error.to_string(),
+                },
+            }
+        })
+    }
+
+    fn try_create(
+        flushes: Arc<Flushes>,
+        path: &Path,
+        settings: &Settings,
+        caches: &Arc<Caches>,
+    ) -> Result<Self, redb::Error> {
         let draft = draft_of(path);
-        let remove_draft = std::fs::remove_file(&draft);
-        if let Err(error) = remove_draft
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            return Err(failed(&error));
+        match std::fs::remove_file(&draft) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
         }
-        let (flushes, cache) = (Arc::default(), caches.part());
+        let cache = caches.part();
         let file = private::options()
             .read(true)
             .create_new(true)
-            .open(&draft)
-            .map_err(|error| failed(&error))?;
-        let database = Disk::new(file, &flushes)
-            .and_then(|disk| builder(&cache).create_with_backend(disk))
-            .map_err(|error| failed(&error))?;
-        let transaction = database.begin_write().map_err(|e| failed(&e))?;
+            .open(&draft)?;
+        let identity = identity(&file.metadata()?);
+        let database = builder(&cache).create_with_backend(Disk::new(file, &flushes)?)?;
+        let transaction = database.begin_write()?;
         {
-            transaction.open_table(POINTS).map_err(|e| failed(&e))?;
-            let mut meta = transaction.open_table(META).map_err(|e| failed(&e))?;
-            let format = FORMAT_NOW.to_le_bytes();
-            meta.insert(FORMAT, &format[..]).map_err(|e| failed(&e))?;
-            let settings = encode_settings(settings);
-            meta.insert(SETTINGS, &settings[..])
-                .map_err(|e| failed(&e))?;
+            transaction.open_table(POINTS)?;
+            let mut meta = transaction.open_table(META)?;
+            meta.insert(FORMAT, &FORMAT_NOW.to_le_bytes()[..])?;
+            meta.insert(SETTINGS, &encode_settings(settings)[..])?;
         }
-        transaction.commit().map_err(|e| failed(&e))?;
-        move_to_new(&draft, path).map_err(|e| failed(&e))?;
-        sync_folder(path).map_err(|e| failed(&e))?;
+        transaction.commit()?;
+        move_to_new(&draft, path)?;
+        sync_folder(path)?;
         Ok(Self {
             cached: cached(&database),
             file: Opened::new(database),
             path: path.to_owned(),
+            identity,
             flushes,
             cache,
         })
@@ -227,18 +242,20 @@ impl Store {
                     path: shown.clone(),
                 },
             };
-            let database = open_file(path, &flushes, &cache, Check::AllPages).map_err(explained)?;
+            let (database, identity) =
+                open_file(path, &flushes, &cache, Check::AllPages).map_err(explained)?;
             let settings = read_all(&database, &mut fits, &mut take).map_err(explained)?;
-            Ok((database, settings))
+            Ok((database, identity, settings))
         };
         // A library that meets bytes it could never have written may panic; that too is damage to one file.
         let opened = std::panic::catch_unwind(std::panic::AssertUnwindSafe(open))
             .unwrap_or_else(|_| Err(damaged("its structure makes no sense".into())));
-        let (database, settings) = opened?;
+        let (database, identity, settings) = opened?;
         let store = Self {
             cached: cached(&database),
             file: Opened::new(database),
             path: path.to_owned(),
+            identity,
             flushes,
             cache,
         };
@@ -265,14 +282,20 @@ impl Store {
         if self.flushes.have_failed() {
             return Err(StoreError::Unflushed { path: path() });
         }
+        if !self.is_in_place() {
+            return Err(StoreError::Gone { path: path() });
+        }
         let full_at = open.full_at;
         if full_at.is_some() && !has_room(full_at, free(&self.path)) {
             return Err(StoreError::Full { path: path() });
         }
         let database = match open.database.take() {
             Some(database) => database,
-            None => open_file(&self.path, &self.flushes, &self.cache, Check::None)
-                .map_err(|problem| failed(problem.to_string()))?,
+            None => {
+                open_file(&self.path, &self.flushes, &self.cache, Check::None)
+                    .map_err(|problem| failed(problem.to_string()))?
+                    .0
+            }
         };
         match commit(&database, changes, settings) {
             Ok(()) => {
@@ -290,6 +313,13 @@ impl Store {
             }
             Err(error) => Err(failed(error.to_string())),
         }
+    }
+
+    /// Whether its file still has its name: one that was removed, or moved with its folder, would take writes that the next
+    /// start does not find.
+    pub(crate) fn is_in_place(&self) -> bool {
+        let there = std::fs::metadata(&self.path);
+        there.is_ok_and(|there| identity(&there) == self.identity)
     }
 
     /// Bytes in the file's cache, after the latest write that went well.
@@ -344,14 +374,15 @@ fn open_file(
     flushes: &Arc<Flushes>,
     cache: &Cache,
     check: Check,
-) -> Result<Database, Problem> {
+) -> Result<(Database, Identity), Problem> {
     let file = File::options()
         .read(true)
         .write(true)
         .open(path)
         .map_err(redb::Error::Io)?;
+    let metadata = file.metadata().map_err(redb::Error::Io)?;
     // Of an empty file redb would make a database.
-    if file.metadata().map_err(redb::Error::Io)?.len() == 0 {
+    if metadata.len() == 0 {
         return Err(Problem::Damaged("it is empty".into()));
     }
     #[cfg(test)]
@@ -372,7 +403,7 @@ fn open_file(
             );
         }
     });
-    Ok(builder.create_with_backend(disk)?)
+    Ok((builder.create_with_backend(disk)?, identity(&metadata)))
 }
 
 fn builder(cache: &Cache) -> redb::Builder {

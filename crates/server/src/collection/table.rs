@@ -43,6 +43,8 @@ pub(crate) struct Ask {
     pub(crate) view: Arc<View>,
     /// Scan everything.
     pub(crate) exact: bool,
+    /// Leave out what the index does not have.
+    pub(crate) indexed_only: bool,
     pub(crate) spans: Spans,
 }
 
@@ -119,7 +121,12 @@ impl Ask {
     }
 
     fn block_probes(&self, from: usize) -> impl Iterator<Item = Probe> + '_ {
-        (from..self.view.blocks()).map(|block| Probe {
+        let indexed = self.view.base.index.as_ref();
+        let end = match self.indexed_only {
+            true => indexed.map_or(0, |_| self.view.base.blocks.len()),
+            false => self.view.blocks(),
+        };
+        (from..end).map(|block| Probe {
             list: BLOCK | block as u64,
             distance: 0.0,
             cost_bytes: (self.view.block(block).len() * self.view.dim * size_of::<f32>()) as u64,

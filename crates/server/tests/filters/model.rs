@@ -46,6 +46,10 @@ pub(crate) fn payload(random: &mut Random) -> Value {
         json!({"name": "red"}),
         json!([{"name": "red"}, {"name": ["blue", null]}]),
         json!([[1, 2], "red"]),
+        json!([null, "blue"]),
+        json!([{"name": [[null]]}]),
+        json!((1_i64 << 53) + 1),
+        json!([-(1_i64 << 53) - 1, i64::MAX]),
     ];
     for key in ["a", "b"] {
         if random.below(5) > 0 {
@@ -108,14 +112,22 @@ fn condition(random: &mut Random, depth: u64) -> (Condition, Test) {
             (Condition::matches(key, flag), Box::new(test))
         }
         4 => {
-            let (gte, lt) = (random.of(&[1.0, 2.0, 2.25]), random.of(&[2.0, 2.5, 8.0]));
+            let large = (1_i64 << 53) as f64;
+            let gte = random.of(&[1.0, 2.0, 2.25, -large, large, f64::NEG_INFINITY]);
+            let lt = random.of(&[2.0, 2.5, 8.0, large, large + 2.0, 9.3e18]);
             let range = Range {
                 gte: Some(gte),
                 lt: Some(lt),
                 ..Range::default()
             };
             let test = move |_, payload: &Value| {
-                let inside = |value: &Value| value.as_f64().is_some_and(|x| x >= gte && x < lt);
+                // Exactly: the bounds here are whole where integers are not doubles.
+                let inside = |value: &Value| match value.as_i64() {
+                    Some(x) => {
+                        i128::from(x) >= gte.ceil() as i128 && i128::from(x) < lt.ceil() as i128
+                    }
+                    None => value.as_f64().is_some_and(|x| x >= gte && x < lt),
+                };
                 any(payload, key, inside)
             };
             (Condition::range(key, range), Box::new(test))
@@ -128,7 +140,7 @@ fn condition(random: &mut Random, depth: u64) -> (Condition, Test) {
             (Condition::is_empty(key), Box::new(test))
         }
         6 => {
-            let test = move |_, payload: &Value| at(payload, key).iter().any(|x| x.is_null());
+            let test = move |_, payload: &Value| any(payload, key, Value::is_null);
             (Condition::is_null(key), Box::new(test))
         }
         7 => {

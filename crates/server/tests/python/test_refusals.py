@@ -105,8 +105,6 @@ UNSUPPORTED = {
     "query by another collection's vectors": (query(query=1, lookup_from=models.LookupLocation(collection="b")), "lookup_from"),
     "query of a shard": (query(shard_key_selector="a"), "shard keys"),
     "query of two replicas": (query(consistency=2), "replicas"),
-    "query of the index only": (query(search_params=models.SearchParams(indexed_only=True)), "indexed_only"),
-    "payload by path": (query(with_payload=["a.b"]), "path"),
     "a named vector to return": (query(with_vectors=["title"]), "named vectors"),
     "batch with a geo filter": (lambda client, name: client.query_batch_points(
         name, [models.QueryRequest(query=VECTOR), models.QueryRequest(query=VECTOR, filter=geo("n"))]), "geo"),
@@ -135,7 +133,6 @@ UNSUPPORTED = {
     "update of vectors": (lambda client, name: client.update_vectors(name, [models.PointVectors(id=1, vector=VECTOR)]), "vectors"),
     "deletion of vectors": (lambda client, name: client.delete_vectors(name, ["title"], IDS), "vectors"),
     "set payload below a key": (lambda client, name: client.set_payload(name, {"n": 5}, IDS, key="a.b"), "below a key"),
-    "delete payload by a path": (lambda client, name: client.delete_payload(name, ["a.b"], IDS), "path"),
     "clear payload by a geo filter": (lambda client, name: client.clear_payload(name, geo("n")), "geo"),
     "index of places": (lambda client, name: client.create_payload_index(name, "m", models.PayloadSchemaType.GEO), "Geo"),
     "index of words": (lambda client, name: client.create_payload_index(name, "m", models.PayloadSchemaType.TEXT), "Text"),
@@ -144,7 +141,11 @@ UNSUPPORTED = {
     "batch of updates": (lambda client, name: client.batch_update_points(
         name, [models.DeleteOperation(delete=IDS)]), "batches"),
     "index with parameters": (lambda client, name: client.create_payload_index(
-        name, "m", models.TextIndexParams(type=models.TextIndexType.TEXT)), "parameters"),
+        name, "m", models.TextIndexParams(type=models.TextIndexType.TEXT)), "Text"),
+    "index of tenants": (lambda client, name: client.create_payload_index(
+        name, "m", models.KeywordIndexParams(type="keyword", is_tenant=True)), "is_tenant"),
+    "index on disk": (lambda client, name: client.create_payload_index(
+        name, "m", models.IntegerIndexParams(type="integer", on_disk=True)), "on_disk"),
     # Collections.
     "named vectors": (make({"title": PARAMS}), "named vectors"),
     "sparse vectors": (make(sparse_vectors_config={"words": models.SparseVectorParams()}), "sparse vectors"),
@@ -225,6 +226,14 @@ INVALID = {
         collection_name=name, points=[api.PointStruct(id=api.PointId(num=1))]), timeout=30), "no vector"),
     "upsert of which one point is wrong": (lambda client, name: client.upsert(name, [
         models.PointStruct(id=1, vector=[9.0] * 4), models.PointStruct(id=50, vector=[9.0] * 5)]), "point 50"),
+    "upsert of nothing": (lambda client, name: client.upsert(name, []), "no points"),
+    "deletion of nothing": (lambda client, name: client.delete(name, []), "no points"),
+    "payload of nothing": (lambda client, name: client.set_payload(name, {"n": 5}, []), "no points"),
+    "threshold that is no number": (query(score_threshold=float("nan")), "score_threshold"),
+    "index of another type than its parameters": (lambda client, name: client.grpc_points.CreateFieldIndex(
+        api.CreateFieldIndexCollection(collection_name=name, field_name="m", field_type=api.FieldType.FieldTypeInteger,
+                                       field_index_params=api.PayloadIndexParams(keyword_index_params=api.KeywordIndexParams())),
+        timeout=30), "FieldTypeKeyword"),
     "deletion of an id that is none": (lambda client, name: client.delete(name, [1, "x"]), "UUID"),
     "filter by no path": (lambda client, name: client.count(name, models.Filter(must=[models.IsNullCondition(
         is_null=models.PayloadField(key="a..b"))])), "a..b"),

@@ -146,6 +146,7 @@ def test_a_benchmark_loads_without_an_index_waits_for_one_and_searches(client, n
     params = models.VectorParams(size=32, distance=distance)
     client.create_collection(name, params, **BENCHMARKS[settings])
     client.create_payload_index(name, "pk", models.PayloadSchemaType.INTEGER)
+    client.create_payload_index(name, "label", models.KeywordIndexParams(type="keyword", is_tenant=False, on_disk=False))
 
     def index_from(kib):
         assert client.update_collection(name, optimizers_config=models.OptimizersConfigDiff(indexing_threshold=kib))
@@ -158,7 +159,7 @@ def test_a_benchmark_loads_without_an_index_waits_for_one_and_searches(client, n
     assert client.get_collection(name).indexed_vectors_count == 0
     index_from(100)
     eventually(lambda: (info := settled(client, name)) and info.indexed_vectors_count == 3_000)
-    params = models.SearchParams(hnsw_ef=128, exact=False)
+    params = models.SearchParams(hnsw_ef=128, exact=False, indexed_only=True)
     queries = clustered(40, 32, seed=7)
     assert recall(client, name, queries, vectors, distance, search_params=params) >= 0.95
     for least in [1_500, 2_990]:
@@ -166,6 +167,16 @@ def test_a_benchmark_loads_without_an_index_waits_for_one_and_searches(client, n
         for query in queries:
             hits = ids(found(client, name, query.tolist(), limit=5, query_filter=after, search_params=params))
             assert len(hits) == 5 and min(hits) > least
+
+
+def test_of_indexed_points_only_the_few_besides_are_found_too(client, name):
+    vectors = clustered(2_000, 16, seed=6)
+    fill(client, name, vectors, models.Distance.EUCLID, optimizers_config=models.OptimizersConfigDiff(indexing_threshold=64))
+    eventually(lambda: (info := settled(client, name)) and info.indexed_vectors_count > 0)
+    far = [100.0] * 16
+    client.upsert(name, [models.PointStruct(id=90_000, vector=far)])
+    only = models.SearchParams(indexed_only=True)
+    assert ids(found(client, name, far, limit=1, search_params=only)) == [90_000]
 
 
 def test_changes_are_found_whether_the_index_has_them_or_not(client, name):

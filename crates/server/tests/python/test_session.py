@@ -162,7 +162,7 @@ def test_ids_are_numbers_and_uuids_in_every_spelling(client, name):
 def test_points_come_back_in_the_order_asked_for_without_the_missing(client, name):
     create(client, name)
     client.upsert(name, points(10))
-    assert ids(client.retrieve(name, [7, 99, 3, 0, 12345678901234567890, 9])) == [7, 3, 0, 9]
+    assert ids(client.retrieve(name, [7, 99, 3, 0, 3, 12345678901234567890, 9])) == [7, 3, 0, 3, 9]
     assert client.retrieve(name, [99]) == client.retrieve(name, []) == []
 
 
@@ -180,7 +180,7 @@ def test_what_of_a_point_comes_back_can_be_chosen(client, name):
     assert chosen() == (everything, None)
     assert chosen(with_payload=False) == ({}, None)
     assert chosen(with_payload=["a", "d", "none"], with_vectors=True) == ({"a": 1, "d": 3}, [1, 2, 3, 4])
-    assert chosen(with_payload=models.PayloadSelectorInclude(include=["b"])) == ({"b": {"c": 2}}, None)
+    assert chosen(with_payload=models.PayloadSelectorInclude(include=["b.c"])) == ({"b": {"c": 2}}, None)
     assert chosen(with_payload=models.PayloadSelectorExclude(exclude=["b", "none"])) == ({"a": 1, "d": 3}, None)
     assert chosen(with_payload=False, with_vectors=[""]) == ({}, [1, 2, 3, 4])
 

@@ -143,3 +143,95 @@ fn a_payload_index_is_made_only_while_somebody_waits() {
     assert_eq!(budget.used(), 0);
     assert!(index(true));
 }
+
+#[test]
+fn integers_are_compared_with_bounds_as_they_are() {
+    let two53 = (1_i64 << 53) as f64;
+    let (none, all) = (Range::default(), i128::MIN..=i128::MAX);
+    let large = 1_i128 << 53;
+    for (range, right) in [
+        (none, all.clone()),
+        (
+            Range {
+                gt: Some(two53),
+                ..none
+            },
+            large + 1..=i128::MAX,
+        ),
+        (
+            Range {
+                gte: Some(two53),
+                ..none
+            },
+            large..=i128::MAX,
+        ),
+        (
+            Range {
+                lt: Some(-two53),
+                ..none
+            },
+            i128::MIN..=-large - 1,
+        ),
+        (
+            Range {
+                lte: Some(2.5),
+                gt: Some(-0.5),
+                ..none
+            },
+            0..=2,
+        ),
+        (
+            Range {
+                lt: Some(2.5),
+                gte: Some(-0.5),
+                ..none
+            },
+            0..=2,
+        ),
+        (
+            Range {
+                lt: Some(2.0),
+                lte: Some(7.0),
+                gt: Some(0.0),
+                gte: Some(-9.0),
+            },
+            1..=1,
+        ),
+        (
+            Range {
+                gte: Some(f64::NEG_INFINITY),
+                lte: Some(f64::INFINITY),
+                ..none
+            },
+            all,
+        ),
+    ] {
+        assert_eq!(range.integers(), right, "{range:?}");
+    }
+    for nothing in [
+        Range {
+            gt: Some(f64::INFINITY),
+            ..none
+        },
+        Range {
+            lt: Some(f64::NEG_INFINITY),
+            ..none
+        },
+        Range {
+            lt: Some(f64::NAN),
+            ..none
+        },
+        Range {
+            gt: Some(1.2),
+            lt: Some(1.8),
+            ..none
+        },
+    ] {
+        let integers = nothing.integers();
+        let inside = |number: i64| integers.contains(&number.into());
+        assert!(
+            ![i64::MIN, 0, 1, i64::MAX].into_iter().any(inside),
+            "{nothing:?}"
+        );
+    }
+}

@@ -167,7 +167,6 @@ fn a_new_collection_takes_no_files_place() {
 /// On a full disk each write would read the whole file again. It is tried once there is more room.
 #[test]
 fn a_full_disk_is_not_tried_again_before_there_is_more_room() {
-    use std::sync::atomic::Ordering;
     let folder = tempfile::tempdir().unwrap();
     let path = filled(folder.path(), 10);
     let (store, _) = Store::open(&path, &caches(), |_| true, |_| ()).unwrap();
@@ -200,7 +199,6 @@ fn a_full_disk_is_not_tried_again_before_there_is_more_room() {
 /// After a flush that failed nothing is acknowledged, and nothing written, until the file is opened anew.
 #[test]
 fn a_failed_flush_is_the_last_write() {
-    use std::sync::atomic::Ordering;
     let folder = tempfile::tempdir().unwrap();
     let path = filled(folder.path(), 10);
     let (store, _) = Store::open(&path, &caches(), |_| true, |_| ()).unwrap();
@@ -224,6 +222,72 @@ fn a_failed_flush_is_the_last_write() {
     let (store, _) = Store::open(&path, &caches(), |_| true, |_| ()).unwrap();
     let put = Change::Put(point(50));
     store.write([(&put, 10)].into_iter(), None).unwrap();
+}
+
+#[test]
+fn a_creation_on_a_full_disk_says_so_and_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = path_of(folder.path(), "a").unwrap();
+    let flushes = Arc::new(Flushes::default());
+    flushes.full.store(true, Ordering::Relaxed);
+    let create = || Store::create_on(Arc::clone(&flushes), &path, &settings(), &caches());
+    let error = create().err().unwrap();
+    assert!(matches!(error, StoreError::Full { .. }), "{error}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    flushes.full.store(false, Ordering::Relaxed);
+    create().unwrap();
+}
+
+/// What is written to a file that has lost its name would be lost at the next start.
+#[test]
+fn a_file_that_was_moved_removed_or_replaced_takes_no_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let elsewhere = folder.path().join("elsewhere");
+    std::fs::create_dir(&data).unwrap();
+    let path = filled(&data, 10);
+    let (store, _) = Store::open(&path, &caches(), |_| true, |_| ()).unwrap();
+    let write = |id: u64| store.write([(&Change::Put(point(id)), 9)].into_iter(), None);
+    let refused = |id: u64| {
+        let error = write(id).unwrap_err();
+        assert!(matches!(error, StoreError::Gone { .. }), "{error}");
+        assert!(!store.is_in_place());
+    };
+    write(20).unwrap();
+    std::fs::rename(&data, &elsewhere).unwrap();
+    refused(21);
+    std::fs::create_dir(&data).unwrap();
+    std::fs::write(&path, b"another").unwrap();
+    refused(22);
+    std::fs::remove_dir_all(&data).unwrap();
+    // Put back, it is the same file.
+    std::fs::rename(&elsewhere, &data).unwrap();
+    write(23).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    refused(24);
+}
+
+#[test]
+fn a_file_of_a_later_format_is_refused_by_its_number() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = filled(folder.path(), 10);
+    let database = Database::open(&path).unwrap();
+    let transaction = database.begin_write().unwrap();
+    {
+        let mut meta = transaction.open_table(META).unwrap();
+        let later = (FORMAT_NOW + 1).to_le_bytes();
+        meta.insert(FORMAT, &later[..]).unwrap();
+        // Of which nothing here can be read.
+        meta.insert(SETTINGS, &b"other"[..]).unwrap();
+    }
+    transaction.commit().unwrap();
+    drop(database);
+    let error = read(&path).err().unwrap();
+    let StoreError::Later { format, .. } = &error else {
+        panic!("{error}");
+    };
+    assert_eq!(*format, FORMAT_NOW + 1);
+    assert!(error.to_string().contains("start that version"), "{error}");
 }
 
 #[test]

@@ -52,9 +52,14 @@ fn on_a_line(rows: usize) -> (View, Arc<Watched>) {
 }
 
 fn search(view: View, at: f32, k: usize) -> Vec<u64> {
+    ask(view, at, k, false)
+}
+
+fn ask(view: View, at: f32, k: usize, indexed_only: bool) -> Vec<u64> {
     let ask = Ask {
         view: Arc::new(view),
         exact: false,
+        indexed_only,
         spans: Spans::under(Span::none()),
     };
     let table = CollectionTable { dim: 1 };
@@ -91,6 +96,18 @@ fn beside_a_few_dead_rows_a_graph_is_enough() {
     assert_eq!(found, [520, 499, 521]);
     // 19, then 38: without the scan of all rows that more dead ones would bring.
     assert_eq!(graph.walks.load(Ordering::Relaxed), 2);
+}
+
+#[test]
+fn what_the_index_does_not_have_is_left_out_if_only_that_is_asked_for() {
+    let (view, _) = on_a_line(1_000);
+    let mut edit = view.edit();
+    let row = edit.push(PointId::Number(5_000), &[5.5], Payload::default(), 1);
+    let mut view = edit.finish();
+    assert_eq!(ask(view.clone(), 5.6, 2, false), [row.unwrap().into(), 6]);
+    assert_eq!(ask(view.clone(), 5.6, 2, true), [6, 5]);
+    view.base.index = None;
+    assert!(ask(view, 5.6, 2, true).is_empty());
 }
 
 #[test]
@@ -141,6 +158,7 @@ fn a_filter_of_an_index_of_lists_is_never_short() {
                 let ask = Ask {
                     view: Arc::clone(&view),
                     exact,
+                    indexed_only: false,
                     spans: Spans::under(Span::none()),
                 };
                 let query = Query::new(at).top(K).filter(filter.clone());
@@ -201,6 +219,7 @@ fn lists_of_codes_answer_exactly_however_they_are_cut() {
         let ask = Ask {
             view: Arc::new(view.clone()),
             exact,
+            indexed_only: false,
             spans: Spans::under(Span::none()),
         };
         Query::new(at).top(K).attach(Arc::new(ask))

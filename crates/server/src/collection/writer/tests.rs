@@ -6,7 +6,7 @@ use crate::collection::Catalog;
 use crate::collection::alter::{Action, Selection};
 use crate::collection::catalog::Loading;
 use crate::collection::filter::{Check, Condition, Test};
-use crate::collection::payload;
+use crate::collection::path;
 use crate::collection::point::{Payload, Point};
 use crate::collection::schema::{Distance, IndexKind, Settings};
 use crate::config::SchedulerSettings;
@@ -149,7 +149,7 @@ fn impossible(points: Selection, patience: Duration) -> Work {
 /// A filter that nothing satisfies, and no index knows of.
 fn filter() -> Selection {
     Selection::Matching(Condition::Field(Check {
-        path: payload::Path::parse("a").unwrap(),
+        path: path::Path::parse("a").unwrap(),
         test: Test::Bool(true),
     }))
 }
