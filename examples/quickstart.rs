@@ -7,9 +7,7 @@ use chiplet::{Executor, Query};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let dim = 32; // a thousand vectors, one after the other
-    let rows: Vec<f32> = (0..1_000 * dim)
-        .map(|i| ((i * 7_919) % 1_009) as f32 / 1_009.0)
-        .collect();
+    let rows: Vec<f32> = (0..1_000 * dim).map(|i| (i * i % 10_007) as f32).collect();
 
     let executor = Executor::builder().build()?; // detects the machine, pins, starts workers
     let songs = HnswTable::build(&rows, dim, &HnswConfig::new(Metric::Cosine))?;

@@ -58,10 +58,16 @@ pub fn page(outcome: &Outcome, moves: &Moves, began: Instant, tables: &[TableId]
     let flip_s = flip_s.map(|(at, _)| at.duration_since(began).as_secs_f64());
     let lived = lived(outcome, moves, began, tables, length_s);
     let moved = lived.iter().filter(|lane| lane.moves() > 0).count();
-    let title = format!(
-        "{} tables on {domains} cache domains: {moved} moved as their traffic did",
-        tables.len()
-    );
+    let title = match moved {
+        0 => format!(
+            "{} tables on {domains} cache domains, and none had to move",
+            tables.len()
+        ),
+        _ => format!(
+            "{} tables on {domains} cache domains: {moved} moved as their traffic did",
+            tables.len()
+        ),
+    };
     let latency = outcome.latency;
     let figures = [
         ("queries a second", quantity(outcome.throughput())),
@@ -93,8 +99,10 @@ pub fn page(outcome: &Outcome, moves: &Moves, began: Instant, tables: &[TableId]
             p.kicker { "make demo" }
             h1 { (title) }
             p.lede {
-                "Word vectors were searched at a quarter of what this machine can answer, some tables far more than others."
-                @if flip_s.is_some() { " Half-way the hot set moved to tables that shared a domain, and placement followed." }
+                "Word vectors were searched at " (percent(outcome.rate / outcome.saturation)) " of what this machine can answer, \
+                 some tables far more than others."
+                @if flip_s.is_some() { " Half-way the hot set moved to tables that shared a domain" }
+                @if flip_s.is_some() && moved > 0 { ", and placement followed." } @else if flip_s.is_some() { "." }
             }
             (tiles(figures.iter().map(|(what, figure)| (figure.as_str(), *what, ""))))
         }

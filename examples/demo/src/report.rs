@@ -82,8 +82,8 @@ pub struct Outcome {
     pub phases: Vec<Phase>,
     pub latency: LatencySummary,
     equal: Equal,
-    saturation: f64,
-    rate: f64,
+    pub saturation: f64,
+    pub rate: f64,
     machine: Value,
     tables: usize,
 }

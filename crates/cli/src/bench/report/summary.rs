@@ -200,11 +200,7 @@ fn compared(report: &Report, first: &Strategy, subject: &Strategy) -> Summary {
                 "p99 latency, less is better",
                 spread(range.p99),
             ),
-            tile(
-                ratio(to.p999),
-                "p99.9 latency, less is better",
-                spread(range.p999),
-            ),
+            tile(ratio(to.p999), "p99.9, less is better", spread(range.p999)),
         ],
     }
 }
