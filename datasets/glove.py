@@ -61,8 +61,8 @@ def read_package(wheel=None):
     return words, np.ascontiguousarray(vectors)
 
 
-def write_folder(folder, words, vectors):
-    """Writes vectors, words, queries, neighbours and checksums. README.md documents the files."""
+def write_folder(folder, words, vectors, more=()):
+    """Writes vectors, words, queries, neighbours, files by name and checksums. README.md documents the files."""
     folder.mkdir(parents=True, exist_ok=True)
     queries = query_rows(len(vectors))
     files = {
@@ -71,6 +71,7 @@ def write_folder(folder, words, vectors):
         "queries.txt": lines(queries),
         "neighbors-cosine.ivecs": vecs(exact_neighbors(unit(vectors), queries).astype("<i4")),
         "neighbors-l2.ivecs": vecs(exact_neighbors(vectors.astype(np.float64), queries).astype("<i4")),
+        **dict(more),
     }
     for name, content in files.items():
         (folder / name).write_bytes(content)

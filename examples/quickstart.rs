@@ -1,4 +1,4 @@
-//! The README's first example: build a graph, search it, look at the counters.
+//! The README's example, which `tests/readme.rs` holds it to: build a graph, search it.
 //!
 //! `cargo run --release --example quickstart`
 
@@ -6,22 +6,17 @@ use chiplet::index::{HnswConfig, HnswTable, Metric};
 use chiplet::{Executor, Query};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // Ten thousand vectors of 32 components, one after the other.
-    let dim = 32;
-    let rows: Vec<f32> = (0..10_000 * dim)
-        .map(|i| ((i * 7_919) % 1_009) as f32 / 1_009.0)
-        .collect();
+    let dim = 32; // a thousand vectors, one after the other
+    let rows: Vec<f32> = (0..1_000 * dim).map(|i| (i * i % 10_007) as f32).collect();
 
     let executor = Executor::builder().build()?; // detects the machine, pins, starts workers
-    print!("{}", executor.topology());
     let songs = HnswTable::build(&rows, dim, &HnswConfig::new(Metric::Cosine))?;
     let songs = executor.add_table("songs", songs);
 
     let query = Query::new(&rows[..dim]).top(5).ef(64);
     for hit in executor.search(songs, query).wait()? {
-        println!("song {:5} at {:.4}", hit.id, hit.distance);
+        println!("song {:3} at {:.4}", hit.id, hit.distance); // or `.await`, on any runtime
     }
-    let counts = executor.snapshot().total;
-    println!("{} of {} done", counts.done, counts.accepted);
+    executor.spawn(songs, || println!("any closure")).wait()?; // runs beside that table
     Ok(())
 }

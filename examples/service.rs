@@ -6,6 +6,7 @@
 //! `cargo run --release --example service`; [docs/service.md](../docs/service.md) goes through its parts.
 
 use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -49,6 +50,22 @@ struct Service {
     chores: TableId,
     /// What the last scrape saw.
     scraped: Mutex<Snapshot>,
+    slow: SlowLog,
+}
+
+/// Counts queries that waited long, and tells of the first few: a log of each would be what a busy service does most.
+#[derive(Default)]
+struct SlowLog(AtomicU64);
+
+impl SlowLog {
+    const LONG: Duration = Duration::from_millis(50);
+    const TOLD: u64 = 3;
+
+    /// What is to be logged of this query.
+    fn note(&self, wait: Duration, ran: Duration) -> Option<String> {
+        let told = wait > Self::LONG && self.0.fetch_add(1, Ordering::Relaxed) < Self::TOLD;
+        told.then(|| format!("slow: waited {wait:?}, ran {ran:?}"))
+    }
 }
 
 impl Service {
@@ -77,6 +94,7 @@ impl Service {
             executor,
             songs,
             chores,
+            slow: SlowLog::default(),
         })
     }
 
@@ -116,8 +134,8 @@ impl Service {
         // `reported` tells how it was served: for slow-query logs and traces.
         match ticket.reported().await {
             Ok((hits, report)) => {
-                if report.wait > Duration::from_millis(50) {
-                    println!("slow: waited {:?}, ran {:?}", report.wait, report.service);
+                if let Some(line) = self.slow.note(report.wait, report.service) {
+                    println!("{line}");
                 }
                 Reply::Found(hits.into_iter().map(|hit| hit.id).collect())
             }
@@ -254,6 +272,11 @@ async fn serve(service: Arc<Service>) -> Result<(), Box<dyn std::error::Error>> 
         }
     }
     println!("a burst: {found} answered, {refused} told to come back, {gone} hung up");
+    let slow = service.slow.0.load(Ordering::Relaxed);
+    println!(
+        "{slow} of the answered waited for more than {:?}",
+        SlowLog::LONG
+    );
     print!("{}", service.metrics());
 
     // What was accepted is answered, though the service stops meanwhile.

@@ -88,7 +88,7 @@ pub use chiplet_topology::{
 /// | `learning.md` | what models learn of the gain by binding |
 /// | `measuring.md` | measuring your machine |
 /// | `paper.md` | the claims of arXiv 2605.10090, beside figures of our own |
-/// | `performance.md` | figures, and what did not help |
+/// | `performance.md` | figures |
 /// | `row-formats.md` | how a graph keeps its rows |
 /// | `simulation.md` | the simulator, and what it says |
 /// | `validation.md` | the simulator beside emulated caches and real runs |

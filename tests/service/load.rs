@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{DIM, Reply, Request, Service};
+use super::{DIM, Reply, Request, Service, SlowLog};
 
 /// Long enough for any machine; a test that waits this long has hung.
 const HANG: Duration = Duration::from_secs(60);
@@ -97,4 +97,14 @@ fn under_load_and_stopped_it_leaves_nothing_unanswered_that_it_accepted() {
     let told = tally.found + tally.late;
     assert_eq!(total.accepted, told + tally.hung_up);
     assert!(tally.found > 0 && tally.late > 0 && tally.hung_up > 0);
+}
+
+#[test]
+fn of_many_slow_queries_the_first_three_are_told_and_all_counted() {
+    let log = SlowLog::default();
+    let ran = Duration::from_micros(18);
+    let waits = [0, 128, 51, 50, 300, 99, 60].map(Duration::from_millis);
+    let told = waits.map(|wait| log.note(wait, ran).is_some());
+    assert_eq!(told, [false, true, true, false, true, false, false]);
+    assert_eq!(log.0.into_inner(), 5);
 }

@@ -1,4 +1,4 @@
-//! What the executor does not do, to see what it would give. `docs/simulation.md` has the figures.
+//! What the executor does not do, to see what it would give. `results/ideas.md` has the figures.
 
 /// Ideas that a run tries; the default is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,10 +1,11 @@
 //! The whole of chiplet on real vectors, in one command: `make demo`.
 //!
-//! Builds twelve HNSW tables and two IVF tables from GloVe word vectors, serves mixed, skewed traffic at an
+//! Builds twelve HNSW tables from GloVe word vectors and reads two IVF tables, serves mixed, skewed traffic at an
 //! open-loop rate that this machine can hold, moves the hot set half-way so that tables must move, and prints
 //! what it measured: recall against exact search, throughput, latency, steals, placements. The same goes to
-//! `target/demo.json`.
+//! `target/demo.json`, and as pictures to `target/demo.html`.
 
+mod page;
 mod report;
 mod serve;
 mod tables;
@@ -17,7 +18,6 @@ use std::time::Duration;
 use anyhow::Context;
 use chiplet::{Executor, LevelChoice, RemapEvent, Shutdown, Topology};
 use clap::Parser;
-use indicatif::MultiProgress;
 
 /// Serve real word vectors with chiplet and see what it does.
 ///
@@ -41,25 +41,31 @@ struct Arguments {
     /// Where the figures go as JSON
     #[arg(long, default_value = "target/demo.json")]
     json: PathBuf,
+    /// Where they go as a page with pictures
+    #[arg(long, default_value = "target/demo.html")]
+    page: PathBuf,
 }
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     let stop = Arc::new(AtomicBool::new(false));
     let runtime = runtime(&stop)?;
-    let bars = MultiProgress::new();
 
     let topology = machine(arguments.level)?;
     println!("{topology}");
 
     let words = tables::Words::read(&arguments.data)?;
-    let built = tables::build(&words, &bars)?;
+    let built = tables::build(&words)?;
 
-    let remap_bars = bars.clone();
+    let moves = page::Moves::default();
+    let seen = moves.clone();
     let executor = Arc::new(
         Executor::builder()
             .topology(topology)
-            .on_remap(move |event: &RemapEvent| report::remap(&remap_bars, event))
+            .on_remap(move |event: &RemapEvent| {
+                seen.note(event);
+                report::remap(event);
+            })
             .build()
             .context("the executor did not start")?,
     );
@@ -83,11 +89,11 @@ fn main() -> anyhow::Result<()> {
         built: &built,
         runtime: &runtime,
         stop: &stop,
-        bars: &bars,
         rate,
         length: Duration::from_secs(arguments.seconds),
     };
     let natural: Vec<usize> = (0..tables.len()).collect();
+    let began = moves.start(&executor, &tables);
     let before = plan.run("phase 1", 1, &natural)?;
     report::placement(&executor, &tables, &built, "after phase 1");
 
@@ -109,8 +115,13 @@ fn main() -> anyhow::Result<()> {
         &words,
         &["coffee", "paris", "guitar", "physics"],
     )?;
-    outcome.write(&arguments.json)?;
+    report::write(&arguments.json, &outcome.json())?;
+    report::write(
+        &arguments.page,
+        &page::page(&outcome, &moves, began, &tables),
+    )?;
     println!("figures: {}", arguments.json.display());
+    println!("a page with pictures: {}", arguments.page.display());
     executor.shutdown(Shutdown::Drain(Duration::from_secs(5)));
     Ok(())
 }

@@ -5,20 +5,17 @@ use std::path::Path;
 use anyhow::Context;
 use chiplet::{Executor, RemapEvent, Snapshot, TableId};
 use chiplet_workload::latency::{LatencyRecorder, LatencySummary};
-use indicatif::MultiProgress;
 use serde_json::{Value, json};
 
 use crate::serve::{Equal, Phase};
 use crate::tables::{BuiltTable, Kind};
 
-/// Prints a placement change as it happens, above the bars.
-pub fn remap(bars: &MultiProgress, event: &RemapEvent) {
-    bars.suspend(|| {
-        println!("remap: placement {}: {}", event.version, event.reason);
-        for moved in &event.moves {
-            println!("  {:8} {} -> {}", moved.name, moved.from, moved.to);
-        }
-    });
+/// Prints a placement change as it happens.
+pub fn remap(event: &RemapEvent) {
+    println!("remap: placement {}: {}", event.version, event.reason);
+    for moved in &event.moves {
+        println!("  {:8} {} -> {}", moved.name, moved.from, moved.to);
+    }
 }
 
 /// How the workers are tied to the machine, and what failed.
@@ -81,12 +78,12 @@ pub fn placement(executor: &Executor, tables: &[TableId], built: &[BuiltTable], 
 
 /// All figures of a run.
 pub struct Outcome {
-    snapshot: Snapshot,
-    phases: Vec<Phase>,
-    latency: LatencySummary,
+    pub snapshot: Snapshot,
+    pub phases: Vec<Phase>,
+    pub latency: LatencySummary,
     equal: Equal,
-    saturation: f64,
-    rate: f64,
+    pub saturation: f64,
+    pub rate: f64,
     machine: Value,
     tables: usize,
 }
@@ -102,7 +99,9 @@ impl Outcome {
     ) -> Self {
         let all = LatencyRecorder::new();
         for phase in &phases {
-            all.merge(&phase.latencies);
+            for (_, part) in &phase.parts {
+                all.merge(part);
+            }
         }
         let topology = executor.topology();
         Self {
@@ -122,7 +121,7 @@ impl Outcome {
         }
     }
 
-    fn recall(&self, kinds: &[Kind]) -> f64 {
+    pub fn recall(&self, kinds: &[Kind]) -> f64 {
         let (mut sum, mut count) = (0.0, 0);
         for phase in &self.phases {
             for &kind in kinds {
@@ -134,7 +133,7 @@ impl Outcome {
         if count == 0 { 0.0 } else { sum / count as f64 }
     }
 
-    fn throughput(&self) -> f64 {
+    pub fn throughput(&self) -> f64 {
         let answered: u64 = self.phases.iter().map(|phase| phase.answered).sum();
         let seconds: f64 = self
             .phases
@@ -191,7 +190,7 @@ impl Outcome {
         );
     }
 
-    pub fn write(&self, path: &Path) -> anyhow::Result<()> {
+    pub fn json(&self) -> String {
         let steals = self.snapshot.steals;
         let latency = |summary: &LatencySummary| json!({ "p50": summary.p50, "p99": summary.p99, "p999": summary.p999 });
         let phases: Vec<Value> = self
@@ -223,11 +222,15 @@ impl Outcome {
             "remaps": self.snapshot.remaps,
             "phases": phases,
         });
-        if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder)
-                .with_context(|| format!("could not make {}", folder.display()))?;
-        }
-        std::fs::write(path, format!("{figures:#}\n"))
-            .with_context(|| format!("could not write {}", path.display()))
+        format!("{figures:#}\n")
     }
+}
+
+/// Writes a file, and makes its folder.
+pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("could not make {}", folder.display()))?;
+    }
+    std::fs::write(path, text).with_context(|| format!("could not write {}", path.display()))
 }

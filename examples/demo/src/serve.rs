@@ -9,9 +9,8 @@ use chiplet::{Context, Error, Executor, Neighbor, TableId, Ticket, merge_nearest
 use chiplet_workload::latency::{LatencyRecorder, LatencySummary};
 use chiplet_workload::load::{self, Load, LoadReport};
 use chiplet_workload::traffic::{Arrivals, Group, Traffic};
-use indicatif::{MultiProgress, ProgressBar};
 
-use crate::tables::{BuiltTable, HNSW_TABLES, K, Kind, Words, style};
+use crate::tables::{BuiltTable, HNSW_TABLES, K, Kind, Words};
 
 /// Direct searches compared with the executor's, for each table.
 const COMPARED: usize = 100;
@@ -106,16 +105,19 @@ pub struct Plan<'a> {
     pub built: &'a [BuiltTable],
     pub runtime: &'a tokio::runtime::Runtime,
     pub stop: &'a AtomicBool,
-    pub bars: &'a MultiProgress,
     pub rate: f64,
     pub length: Duration,
 }
+
+/// Stretches of a phase whose latencies are told apart.
+const PARTS: u32 = 15;
 
 /// What a phase gave.
 pub struct Phase {
     pub name: &'static str,
     pub latency: LatencySummary,
-    pub latencies: LatencyRecorder,
+    /// Latencies of queries due in each stretch of the phase, and when it begins.
+    pub parts: Vec<(Instant, LatencyRecorder)>,
     pub load: LoadReport,
     pub answered: u64,
     pub refused: u64,
@@ -133,17 +135,17 @@ struct Tally {
 impl Plan<'_> {
     /// Sends for one phase; the table of popularity rank `r` within its kind is `order[r]`.
     pub fn run(&self, name: &'static str, seed: u64, order: &[usize]) -> anyhow::Result<Phase> {
-        let latencies = LatencyRecorder::new();
-        let handle = Arc::new(latencies.handle());
         let tally = Arc::new(Tally::default());
         let built = self.built;
         let truths: Arc<Vec<_>> = Arc::new(built.iter().map(|table| table.truth.clone()).collect());
-        let bar = self
-            .bars
-            .add(ProgressBar::new(self.length.as_secs()).with_message(name));
-        bar.set_style(style("{msg} {bar:40} {pos}/{len} s"));
-        let began = Instant::now();
+        println!("{name}: {} s", self.length.as_secs());
         let stream = traffic(seed, self.rate, built).stream()?;
+        let began = Instant::now();
+        let part = self.length / PARTS;
+        let parts: Vec<_> = (0..PARTS)
+            .map(|number| (began + part * number, LatencyRecorder::new()))
+            .collect();
+        let handles: Arc<Vec<_>> = Arc::new(parts.iter().map(|(_, part)| part.handle()).collect());
         let load = load::run(
             stream,
             &Load::lasting(self.length).stop_on(self.stop),
@@ -155,14 +157,16 @@ impl Plan<'_> {
                 let ticket = self
                     .executor
                     .search(self.tables[index], table.query(vector));
-                let (handle, tally) = (Arc::clone(&handle), Arc::clone(&tally));
+                let number = due.intended.duration_since(began).as_nanos() / part.as_nanos();
+                let number = (number as usize).min(handles.len() - 1);
+                let (handles, tally) = (Arc::clone(&handles), Arc::clone(&tally));
                 let (truths, kind) = (Arc::clone(&truths), table.kind);
                 self.runtime.spawn(async move {
                     let answer = ticket.await;
                     let latency = due.intended.elapsed();
                     match answer {
                         Ok(hits) => {
-                            handle.record(latency);
+                            handles[number].record(latency);
                             tally.answered.fetch_add(1, Ordering::Relaxed);
                             let found = hits.iter().map(|hit| hit.id as u32);
                             let recall = truths[index].recall(query, found);
@@ -177,7 +181,6 @@ impl Plan<'_> {
                         }
                     }
                 });
-                bar.set_position(began.elapsed().as_secs());
             },
         );
         // What is still on its way ends by itself: the queues are bounded.
@@ -186,12 +189,15 @@ impl Plan<'_> {
         {
             std::thread::sleep(Duration::from_millis(1));
         }
-        bar.finish_and_clear();
+        let all = LatencyRecorder::new();
+        for (_, part) in &parts {
+            all.merge(part);
+        }
         let recall = *tally.recall.lock().expect("nothing panics under this lock");
         Ok(Phase {
             name,
-            latency: latencies.summary(),
-            latencies,
+            latency: all.summary(),
+            parts,
             load,
             answered: tally.answered.load(Ordering::Relaxed),
             refused: tally.refused.load(Ordering::Relaxed),

@@ -1,15 +1,13 @@
 //! The demo's tables: parts of the word vectors, indexed, each with queries and their exact answers.
 
-use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
-use chiplet::index::{BuildOptions, HnswConfig, HnswTable, IvfConfig, IvfTable, Metric};
+use chiplet::index::{FlatTable, HnswConfig, HnswTable, Metric, Refined, faiss_file};
 use chiplet::{Query, Table};
 use chiplet_workload::dataset::VectorSet;
 use chiplet_workload::truth::{self, Truth};
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 /// Neighbours asked for and judged.
 pub const K: usize = 10;
@@ -27,6 +25,8 @@ const NPROBE: usize = 20;
 /// All words and their vectors.
 pub struct Words {
     pub vectors: VectorSet,
+    /// Where files of inverted lists are.
+    lists: PathBuf,
 }
 
 impl Words {
@@ -38,7 +38,8 @@ impl Words {
             vectors.len(),
             vectors.dim()
         );
-        Ok(Self { vectors })
+        let lists = folder.join("glove-50d");
+        Ok(Self { vectors, lists })
     }
 }
 
@@ -76,8 +77,8 @@ impl BuiltTable {
     }
 }
 
-/// Builds all tables, one a core at a time, with progress bars.
-pub fn build(words: &Words, bars: &MultiProgress) -> anyhow::Result<Vec<BuiltTable>> {
+/// Builds all tables, one a core at a time.
+pub fn build(words: &Words) -> anyhow::Result<Vec<BuiltTable>> {
     let plans: Vec<(Kind, usize, usize)> = (0..HNSW_TABLES)
         .map(|part| (Kind::Hnsw, part, HNSW_TABLES))
         .chain((0..IVF_TABLES).map(|part| (Kind::Ivf, part, IVF_TABLES)))
@@ -94,7 +95,7 @@ pub fn build(words: &Words, bars: &MultiProgress) -> anyhow::Result<Vec<BuiltTab
                         let Some(&(kind, part, parts)) = plans.get(index) else {
                             return built;
                         };
-                        built.push((index, build_one(words, kind, part, parts, bars)));
+                        built.push((index, build_one(words, kind, part, parts)));
                     }
                 })
             })
@@ -119,45 +120,24 @@ pub fn build(words: &Words, bars: &MultiProgress) -> anyhow::Result<Vec<BuiltTab
     Ok(built)
 }
 
-fn build_one(
-    words: &Words,
-    kind: Kind,
-    part: usize,
-    parts: usize,
-    bars: &MultiProgress,
-) -> anyhow::Result<BuiltTable> {
+fn build_one(words: &Words, kind: Kind, part: usize, parts: usize) -> anyhow::Result<BuiltTable> {
     let rows = words.vectors.interleaved(part, parts);
     let name = match kind {
         Kind::Hnsw => format!("hnsw-{part}"),
         Kind::Ivf => format!("ivf-{part}"),
     };
-    let bar = bars.add(ProgressBar::new(rows.len() as u64).with_message(name.clone()));
-    bar.set_style(style("{msg:10} {bar:30} {pos:>6}/{len} rows, {eta} left"));
-    let options = BuildOptions::new().report(|progress| {
-        bar.set_position(progress.done as u64);
-        ControlFlow::Continue(())
-    });
     let index: Arc<dyn Table> = match kind {
         Kind::Hnsw => {
             let config = HnswConfig::new(Metric::Cosine).ef(EF);
-            Arc::new(HnswTable::build_with(
-                rows.as_slice(),
-                rows.dim(),
-                &config,
-                options,
-            )?)
+            Arc::new(HnswTable::build(rows.as_slice(), rows.dim(), &config)?)
         }
+        // Codes of 4 bits in lists that Faiss wrote, read without it; whole rows make the answers' distances exact, so that
+        // those of the two tables can be merged.
         Kind::Ivf => {
-            let config = IvfConfig::new(Metric::Cosine).nprobe(NPROBE);
-            // Both have exact distances, so that answers of the two can be merged.
-            let factory = ["IVF128,Flat", "IVF128,SQ8,RFlat"][part % 2];
-            Arc::new(IvfTable::build_with(
-                rows.as_slice(),
-                rows.dim(),
-                factory,
-                &config,
-                options,
-            )?)
+            let file = words.lists.join(format!("{name}.faiss"));
+            let lists = faiss_file::read(&file, &faiss_file::Options::default().cosine(true))?;
+            let exact = FlatTable::build(rows.as_slice(), rows.dim(), Metric::Cosine)?;
+            Arc::new(Refined::new(lists, exact)?)
         }
     };
     // Asked are words that the table does not hold: finding oneself would flatter the recall.
@@ -167,7 +147,6 @@ fn build_one(
         .collect();
     let queries = words.vectors.select(&asked);
     let truth = Truth::exact(&rows, &queries, K, truth::Metric::Cosine)?;
-    bar.finish_and_clear();
     Ok(BuiltTable {
         name,
         kind,
@@ -177,8 +156,4 @@ fn build_one(
         queries,
         truth,
     })
-}
-
-pub fn style(template: &str) -> ProgressStyle {
-    ProgressStyle::with_template(template).expect("the demo's templates are valid")
 }

@@ -1,4 +1,4 @@
-//! What ideas would give that the executor does not have: the tables of `docs/simulation.md`, all modelled.
+//! What ideas would give that the executor does not have: the tables of `results/ideas.md`, all modelled.
 //!
 //! `cargo run --release -p chiplet-ideas -- regions` (or `near`, `together`, `budgets`, `stop`). Ratios are
 //! to `ccd-aware` as it is, on a Genoa of 12 CCDs: the middle, least and most of three seeds. `--queries N` counts so

@@ -52,7 +52,7 @@ use anyhow::Context as _;
 
 pub(crate) use arguments::Arguments;
 use output::{writable, write};
-pub(crate) use report::{chart, html::frame};
+use report::chart;
 use sizes::Caches;
 
 /// Runs the comparison; what is returned goes to standard output.

@@ -117,7 +117,8 @@ impl Caches {
                 mib(self.all)
             ),
             false => format!(
-                "The tables ({}) fit all caches together ({}) and not one of them ({each}): here placement shows.",
+                "The tables ({}) fit all caches together ({}) and not one of them ({each}): the sizes at which placement can \
+                 gain most.",
                 mib(bytes),
                 mib(self.all)
             ),
@@ -141,7 +142,7 @@ mod tests {
         let each = u64::from(sizes.rows) * 392;
         let all = u64::from(sizes.tables) * each;
         assert!((280 << 20..290 << 20).contains(&all), "{all}");
-        assert!(genoa.verdict(all, each).contains("here placement shows"));
+        assert!(genoa.verdict(all, each).contains("placement can gain most"));
     }
 
     #[test]

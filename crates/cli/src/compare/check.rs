@@ -4,11 +4,6 @@ use std::fmt::Write as _;
 
 use crate::bench::report::{Report, doubts};
 
-/// Other work on the machine: above this part of its cores, and above half a core, the load average tells of some.
-const BUSY: f64 = 0.05;
-/// Shorter rounds are a handful of the system's time slices.
-const SHORT_ROUND_S: f64 = 1.0;
-
 /// What the checker has to say of one report.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Findings {
@@ -21,7 +16,7 @@ pub(super) struct Findings {
 pub(super) fn check(report: &Report) -> Findings {
     Findings {
         missing: missing(report),
-        doubtful: doubtful(report),
+        doubtful: doubts(report),
     }
 }
 
@@ -65,68 +60,8 @@ fn missing(report: &Report) -> Vec<String> {
     missing
 }
 
-fn doubtful(report: &Report) -> Vec<String> {
-    let machine = &report.machine;
-    let mut found = doubts(report);
-    if let Some(load) = machine.load_average {
-        // Until the last minute is forgotten, a build or an earlier run counts as well.
-        if load > (BUSY * machine.cores as f64).max(0.5) {
-            found.push(format!(
-                "The machine was busy: its load average was {load:.2} when the run began. End other work, or wait some \
-                 minutes."
-            ));
-        }
-    }
-    if machine.domains < 2 {
-        found.push("The machine is one domain: placement has nothing to choose.".into());
-    } else if machine.level != "L3" {
-        found.push(format!(
-            "Domains are made of {}: the figures are of no L3.",
-            machine.level
-        ));
-    }
-    if let Some(hypervisor) = &machine.hypervisor {
-        found.push(format!(
-            "It is a virtual machine ({hypervisor}): what its L3s are, and who else uses them, is the host's to say."
-        ));
-    }
-    if let Some(governor) = machine.governor.as_deref()
-        && governor != "performance"
-    {
-        found.push(format!(
-            "Clock rates were set by {governor}: set performance (cpupower frequency-set -g performance)."
-        ));
-    }
-    if !machine.taken_away.is_empty() {
-        found.push(format!(
-            "A part of the machine was used: {}.",
-            machine.taken_away.join("; ")
-        ));
-    }
-    if machine
-        .settings
-        .sched_ext
-        .as_deref()
-        .is_some_and(|state| state.starts_with("enabled"))
-    {
-        found.push(
-            "A scheduler of sched_ext was loaded: it may place threads by cache itself.".into(),
-        );
-    }
-    if report.workload.round_s < SHORT_ROUND_S {
-        found.push(format!(
-            "Rounds were of {} s: give them {SHORT_ROUND_S} s or more (--duration).",
-            report.workload.round_s
-        ));
-    }
-    if report.command.contains('/') {
-        found.push("The command holds a path: look whether it may be published.".into());
-    }
-    found
-}
-
 /// What is printed of one file.
-pub(super) fn render(name: &str, report: &Report) -> String {
+pub(crate) fn render(name: &str, report: &Report) -> String {
     let machine = &report.machine;
     let mut out = format!(
         "{name}: {}, {} cores in {} {} domains, {}\n",
@@ -137,6 +72,9 @@ pub(super) fn render(name: &str, report: &Report) -> String {
         for sentence in sentences {
             let _ = writeln!(out, "  {what}: {sentence}");
         }
+    }
+    if report.command.contains('/') {
+        out += "  private? The command holds a path: look whether it may be published.\n";
     }
     if missing.is_empty() && doubtful.is_empty() {
         out += "  nothing is missing, and nothing in it gives reason to doubt\n";
@@ -202,7 +140,7 @@ mod tests {
     #[test]
     fn each_reason_to_doubt_is_told() {
         type Change = fn(&mut Report);
-        let changes: [(Change, &str); 9] = [
+        let changes: [(Change, &str); 8] = [
             (
                 |report| report.machine.load_average = Some(9.5),
                 "load average was 9.50",
@@ -223,10 +161,6 @@ mod tests {
             ),
             (|report| report.workload.round_s = 0.5, "0.5 s"),
             (
-                |report| report.command += " /home/someone/x",
-                "holds a path",
-            ),
-            (
                 |report| {
                     for strategy in &mut report.strategies {
                         strategy.rounds.truncate(3);
@@ -243,6 +177,9 @@ mod tests {
                 "no {said:?} in {text}"
             );
         }
+        assert!(
+            found(|report| report.command += " /home/someone/x").contains("private? The command")
+        );
         // Half a core of other work is nothing on 96.
         assert!(!found(|report| report.machine.load_average = Some(4.0)).contains("busy"));
     }

@@ -10,6 +10,9 @@ mod machines;
 mod pairs;
 mod text;
 
+#[cfg(test)]
+pub(crate) use check::render as checked;
+
 use std::path::{Path, PathBuf};
 
 use crate::bench::report::file::read;

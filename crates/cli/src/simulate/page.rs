@@ -1,12 +1,11 @@
 //! The figures as one HTML page that needs nothing else.
 
+use chiplet_charts::{Layout, Look, Px, figure};
 use chiplet_sim::Served;
 use maud::{Markup, html};
 
 use super::text;
 use super::{Report, Run};
-use crate::bench::chart::{Layout, Look, Px, figure};
-use crate::bench::frame;
 
 /// The whole page.
 pub(super) fn page(report: &Report) -> String {
@@ -32,7 +31,7 @@ pub(super) fn page(report: &Report) -> String {
         }
         section { h2 { "All figures" } pre { (text::render(report)) } }
     };
-    frame(&format!("{title} · chiplet simulate"), &main)
+    chiplet_charts::page(&format!("{title} · chiplet simulate"), &main)
 }
 
 /// What is told of each tenant.

@@ -1,7 +1,7 @@
 //! What hardware counters give a query, each with its names: for the page, the terminal and `chiplet compare`.
 
-use super::number::{percent, quantity};
 use super::{Counters, Strategy};
+use chiplet_charts::number::{percent, quantity};
 
 pub struct Counter {
     /// In full.

@@ -304,8 +304,7 @@ fn workload() -> Workload {
         kind: "hnsw".into(),
         indexes: vec!["chiplet HNSW".into()],
         tables: 32,
-        verdict: "The tables fit all caches together and not one of them: here placement shows."
-            .into(),
+        verdict: "The tables fit all caches together and not one of them.".into(),
         rows: 1_500,
         dims: 64,
         k: 10,

@@ -4,17 +4,15 @@
 //! reads. Nothing in it runs, and it refers to nothing outside. All text from the report goes through maud, which
 //! escapes it. The body is well-formed XML, which the tests hold it to.
 
-use super::chart::{self, Chart};
+use super::chart::{self, section, tiles};
 use super::{Report, summary, tables};
-use maud::{DOCTYPE, Markup, PreEscaped, html};
-
-const STYLE: &str = include_str!("style.css");
-const CHART_STYLE: &str = include_str!("chart.css");
+use chiplet_charts::number::count;
+use maud::{Markup, PreEscaped, html};
 
 /// The whole page.
 pub fn page(report: &Report) -> String {
     let summary = summary::summary(report);
-    frame(
+    chiplet_charts::page(
         &format!("{} · chiplet bench", summary.headline),
         &html! {
             (opening(report, &summary))
@@ -23,28 +21,6 @@ pub fn page(report: &Report) -> String {
             (reading(report))
             (data(report))
         },
-    )
-}
-
-/// A page of this style.
-pub fn frame(title: &str, main: &Markup) -> String {
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { (title) }
-                style { (PreEscaped(CHART_STYLE)) (PreEscaped(STYLE)) }
-            }
-            body { main { (main) } }
-        }
-    };
-    // Names may hold control characters, which no HTML or SVG may.
-    page.into_string().replace(
-        |char: char| char.is_control() && char != '\n' && char != '\t',
-        "\u{fffd}",
     )
 }
 
@@ -73,26 +49,18 @@ pub fn data_in(page: &str) -> Option<&str> {
 fn opening(report: &Report, summary: &summary::Summary) -> Markup {
     let machine = &report.machine;
     let workload = &report.workload;
-    let doubts = summary::doubts(report);
+    let doubts = super::doubts(report);
     html! {
         header {
             p.kicker { "chiplet bench · " time { (report.date) } }
             h1 { (summary.headline) @if !summary.detail.is_empty() { " " span.spread { "(" (summary.detail) ")" } } }
-            p.lede { (workload.verdict) }
             p.lede { @for sentence in &summary.sentences { (sentence) " " } }
+            p.lede { (workload.verdict) }
             @if !summary.tiles.is_empty() {
-                dl.tiles {
-                    @for tile in &summary.tiles {
-                        div {
-                            dt { (tile.what) }
-                            dd.figure { (tile.figure) }
-                            @if !tile.detail.is_empty() { dd.detail { (tile.detail) } }
-                        }
-                    }
-                }
+                (tiles(summary.tiles.iter().map(|tile| (tile.figure.as_str(), tile.what.as_str(), tile.detail.as_str()))))
             }
             p.setting {
-                (workload.kind) " · " (workload.tables) " tables of " (super::number::count(workload.rows as u64)) " × " (workload.dims)
+                (workload.kind) " · " (workload.tables) " tables of " (count(workload.rows as u64)) " × " (workload.dims)
                 " (" (workload.data) ") · " (summary::arrivals(report)) " · " (machine.cpu) ", "
                 (machine.cores) @if machine.cores == 1 { " core in " } @else { " cores in " }
                 (machine.domains) " " (machine.level) @if machine.domains == 1 { " domain" } @else { " domains" }
@@ -165,18 +133,6 @@ fn charts(report: &Report) -> Markup {
             "From where workers took their tasks. A task from another domain finds a cache that does not hold its table.",
             chart::bars::steals(strategies),
         ))
-    }
-}
-
-fn section(title: &str, caption: &str, chart: Chart) -> Markup {
-    html! {
-        section.drawn {
-            h2 { (title) }
-            @match chart {
-                Ok(chart) => { p.caption { (caption) } (chart) }
-                Err(why) => p.left-out { (why) },
-            }
-        }
     }
 }
 

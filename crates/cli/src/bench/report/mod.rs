@@ -5,11 +5,11 @@
 
 pub mod chart;
 pub mod counter;
+mod doubts;
 pub mod file;
 #[cfg(test)]
 pub mod fixture;
 pub mod html;
-mod number;
 pub mod parts;
 mod summary;
 mod tables;
@@ -17,7 +17,7 @@ mod tables;
 mod tests;
 pub mod text;
 
-pub use summary::doubts;
+pub use doubts::doubts;
 
 use serde::{Deserialize, Serialize};
 

@@ -1,23 +1,12 @@
-//! The short answer in plain words, and the doubts that follow from the figures themselves.
+//! The short answer in plain words.
 //!
 //! A difference is only stated where all rounds lie on one side of 1; otherwise the page says that they do not
 //! agree.
 
-use super::number::{ABSENT, count, duration, fixed, percent, quantity, ratio, spread};
 use super::{Report, Strategy};
+use chiplet_charts::number::{ABSENT, duration, fixed, quantity, ratio, spread};
 
-/// Below this many rounds a spread says little.
-const FEW_ROUNDS: usize = 7;
-/// Recall this far apart makes ratios a comparison of unequal answers.
-const RECALL_APART: f64 = 0.01;
-/// A sender this busy may itself be the limit.
-const SENDER_BUSY: f64 = 0.9;
-/// Below this many times the highest throughput the senders' own limit is near.
-const HEADROOM: f64 = 2.0;
-/// A send lag of this share of p99 is no longer small.
-const LAG_SHARE: f64 = 0.2;
-
-/// What the page begins with.
+/// What the page and the text begin with.
 pub struct Summary {
     pub headline: String,
     /// Where the rounds lie, if the headline has a figure.
@@ -54,6 +43,16 @@ fn subject(strategies: &[Strategy]) -> Option<&Strategy> {
                 .iter()
                 .max_by(|a, b| gain(a).unwrap_or(0.0).total_cmp(&gain(b).unwrap_or(0.0)))
         })
+}
+
+impl Summary {
+    /// The headline and where the rounds lie.
+    pub fn verdict(&self) -> String {
+        match self.detail.is_empty() {
+            true => self.headline.clone(),
+            false => format!("{} ({})", self.headline, self.detail),
+        }
+    }
 }
 
 pub fn summary(report: &Report) -> Summary {
@@ -186,10 +185,22 @@ fn compared(report: &Report, first: &Strategy, subject: &Strategy) -> Summary {
         detail,
         sentences,
         tiles: vec![
-            tile(ratio(to.throughput), "throughput", spread(range.throughput)),
-            tile(ratio(to.p50), "p50 latency", spread(range.p50)),
-            tile(ratio(to.p99), "p99 latency", spread(range.p99)),
-            tile(ratio(to.p999), "p99.9 latency", spread(range.p999)),
+            tile(
+                ratio(to.throughput),
+                "throughput, more is better",
+                spread(range.throughput),
+            ),
+            tile(
+                ratio(to.p50),
+                "p50 latency, less is better",
+                spread(range.p50),
+            ),
+            tile(
+                ratio(to.p99),
+                "p99 latency, less is better",
+                spread(range.p99),
+            ),
+            tile(ratio(to.p999), "p99.9, less is better", spread(range.p999)),
         ],
     }
 }
@@ -236,77 +247,4 @@ pub fn arrivals(report: &Report) -> String {
         ),
         None => report.workload.arrivals.clone(),
     }
-}
-
-/// What the figures themselves give reason to doubt, a sentence each.
-pub fn doubts(report: &Report) -> Vec<String> {
-    let strategies = &report.strategies;
-    let mut doubts = Vec::new();
-    let generator = &report.generator;
-    if generator.headroom < HEADROOM && generator.headroom.is_finite() {
-        doubts.push(format!(
-            "The senders can make {} queries/s, only {} times what the fastest strategy answered: they may be the \
-             limit. Give more --senders.",
-            quantity(generator.limit_qps),
-            fixed(generator.headroom, 1)
-        ));
-    }
-    let rounds = strategies
-        .iter()
-        .map(|strategy| strategy.rounds.len())
-        .min()
-        .unwrap_or(0);
-    if rounds < FEW_ROUNDS && !strategies.is_empty() {
-        doubts.push(format!(
-            "There were only {} of a strategy; a spread of so few says little.",
-            rounds_text(rounds)
-        ));
-    }
-    let recalls = || {
-        strategies
-            .iter()
-            .map(|strategy| strategy.recall_at_10)
-            .filter(|recall| recall.is_finite())
-    };
-    let (lowest, highest) = (
-        recalls().fold(f64::INFINITY, f64::min),
-        recalls().fold(0.0, f64::max),
-    );
-    if highest - lowest > RECALL_APART {
-        doubts.push(format!(
-            "Recall at 10 lies between {} and {}: strategies with different recall do different work, and their \
-             ratios compare unequal answers.",
-            fixed(lowest, 3),
-            fixed(highest, 3)
-        ));
-    }
-    for strategy in strategies {
-        let name = &strategy.name;
-        if strategy.refused > 0 {
-            doubts.push(format!(
-                "{} queries to {name} were refused or failed; they are in no latency.",
-                count(strategy.refused)
-            ));
-        }
-        if strategy.busiest_sender >= SENDER_BUSY && strategy.busiest_sender.is_finite() {
-            doubts.push(format!(
-                "A sending thread was busy {} of the time under {name}: the load generator may be the limit. Give more \
-                 --senders.",
-                percent(strategy.busiest_sender)
-            ));
-        }
-        let p99 = strategy.latency_us.p99;
-        if let Some(lag) = strategy
-            .send_lag_p99_us
-            .filter(|lag| lag.is_finite() && *lag > LAG_SHARE * p99)
-        {
-            doubts.push(format!(
-                "Under {name} queries left up to {} late (p99), against a p99 latency of {}: part of that latency is \
-                 the sender's.",
-                duration(lag),
-                duration(p99)
-            ));
-        }
-    }
-    doubts
 }

@@ -1,9 +1,11 @@
 //! Every figure of the run as tables, for those who want the numbers behind the charts.
 
 use super::counter::{self, Counter};
-use super::number::{ABSENT, bytes, count, duration, fixed, percent, quantity, ratio, spread};
 use super::summary::arrivals;
 use super::{CurvePoint, Domain, Generator, Latency, Machine, Report, Strategy, Workload};
+use chiplet_charts::number::{
+    ABSENT, bytes, count, duration, fixed, percent, quantity, ratio, spread,
+};
 use maud::{Markup, html};
 
 /// What a strategy does not tell, or has no such thing.

@@ -1,8 +1,8 @@
 //! What the page promises, for full, hostile and sparse reports.
 
 use super::html::page;
-use super::number::{count, fixed, percent, quantity, ratio, spread};
 use super::*;
+use chiplet_charts::number::{count, fixed, percent, quantity, ratio, spread};
 
 /// The body, which must be well-formed XML, and with it each drawing.
 fn body(page: &str) -> roxmltree::Document<'_> {
@@ -174,6 +174,39 @@ fn the_answer_names_the_ratio_and_its_spread() {
     assert!(page.contains(
         "ccd-aware had 0.72× the p99 latency of global-steal (0.69 to 0.76 over 7 rounds)."
     ));
+}
+
+/// What reads a run, and what each begins and ends with.
+#[test]
+fn text_page_and_check_give_one_verdict_and_the_same_doubts() {
+    let mut report = ahead();
+    report.machine.load_average = Some(47.8);
+    report.machine.governor = Some("powersave".into());
+    report.strategies[1].rounds.truncate(3);
+    let (text, page) = (super::text::render(&report), check(&report));
+    assert!(
+        text.starts_with("ccd-aware answered 1.38× as many queries as global-steal (1.31 to 1.45"),
+        "{text}"
+    );
+    let doubts = super::doubts(&report);
+    assert!(
+        doubts
+            .iter()
+            .any(|doubt| doubt.contains("load average was 47.80"))
+    );
+    assert_eq!(doubts.len(), 3, "{doubts:?}");
+    let checked = crate::compare::checked("a.html", &report);
+    let (_, end) = text.split_once("before you believe it:").expect("an end");
+    for doubt in &doubts {
+        for (place, of) in [
+            ("text", end),
+            ("page", page.as_str()),
+            ("check", checked.as_str()),
+        ] {
+            assert!(of.contains(doubt), "no {doubt:?} in the {place}");
+        }
+    }
+    assert!(page.contains("p99 latency, less is better"));
 }
 
 #[test]
@@ -395,7 +428,8 @@ fn zero_absent_and_infinite_figures_never_reach_the_page_as_such() {
 
 #[test]
 fn the_picture_is_a_drawing_of_its_own_with_every_name_and_where_it_ran() {
-    let report = fixture::report(3);
+    let mut report = fixture::report(3);
+    report.load_curve[0].throughput_qps = 0.9 * report.load_curve[0].rate_qps;
     let picture = super::chart::load_curve::picture(&report).unwrap();
     let document = roxmltree::Document::parse(&picture).unwrap();
     assert!(
@@ -411,6 +445,9 @@ fn the_picture_is_a_drawing_of_its_own_with_every_name_and_where_it_ran() {
         texts.contains("AMD EPYC 9654") && texts.contains("2026-11-21"),
         "{texts}"
     );
+    for mark in ["Dotted: ", "Open marks: "] {
+        assert!(texts.contains(mark), "{mark} is not explained in {texts}");
+    }
     assert!(!picture.contains("url(") && !picture.contains("<script"));
     let none = Report {
         load_curve: Vec::new(),

@@ -10,6 +10,9 @@ pub(crate) fn render(report: &Report) -> String {
     let mut out = String::new();
     let workload = &report.workload;
     let machine = &report.machine;
+    let summary = summary::summary(report);
+    let _ = writeln!(out, "{}.", summary.verdict());
+    let _ = writeln!(out, "{}\n", summary.sentences.join(" "));
     let _ = writeln!(out, "{}\n", workload.verdict);
     let _ = writeln!(
         out,
@@ -144,8 +147,12 @@ pub(crate) fn render(report: &Report) -> String {
             );
         }
     }
-    for note in summary::doubts(report).iter().chain(&report.notes) {
-        let _ = writeln!(out, "\nnote: {note}");
+    let doubts = super::doubts(report);
+    if !doubts.is_empty() || !report.notes.is_empty() {
+        out.push_str("\nbefore you believe it:\n");
+    }
+    for note in doubts.iter().chain(&report.notes) {
+        let _ = writeln!(out, "- {note}");
     }
     out
 }

@@ -1,8 +1,8 @@
 //! Throughput as bars with the rounds below each, and steals as bars cut by level: one row a strategy.
 
 use super::{AXIS_HEIGHT, Chart, Layout, Look, Px, Scale, axis_below, figure, label_width, short};
-use crate::bench::report::number::{ABSENT, percent, quantity, ratio};
 use crate::bench::report::{Steals, Strategy};
+use chiplet_charts::number::{ABSENT, percent, quantity, ratio};
 use maud::{Markup, html};
 
 /// Room for a ratio at the right end of a row.

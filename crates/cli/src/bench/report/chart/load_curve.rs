@@ -2,8 +2,8 @@
 
 use super::lines::{Across, Axes, Panel, Point, Series, Unit, draw, plot};
 use super::{Chart, Layout, Look, Px, label_width, legend};
-use crate::bench::report::number::{duration, fixed, percent, quantity};
 use crate::bench::report::{CurvePoint, Latency, Report, Strategy, Workload};
+use chiplet_charts::number::{duration, fixed, percent, quantity};
 use maud::{PreEscaped, html};
 
 /// Below this share of the sent rate a strategy did not keep up and its queue grew.
@@ -103,8 +103,7 @@ impl<'a> LoadCurve<'a> {
         }
         if self.fell_behind {
             remarks.push(format!(
-                "Open marks: fewer than {} % of the queries sent were answered in time; the queue grew, and the latency \
-                 says more about the length of the round than about the strategy.",
+                "Open marks: fewer than {} % of the queries sent were answered in time; that latency is the growing queue's.",
                 fixed(KEPT_UP * 100.0, 0)
             ));
         }
@@ -144,7 +143,7 @@ pub fn picture(report: &Report) -> Result<String, String> {
         machine.level,
         report.date.get(..10).unwrap_or(&report.date)
     )];
-    lines.extend(curve.remarks(&report.strategies).into_iter().take(1));
+    lines.extend(curve.remarks(&report.strategies));
     let width = Layout::Wide.width();
     let all = LEGEND + height + LINE * lines.len() as f64 + 8.0;
     let mut at = 0.0;
@@ -162,7 +161,7 @@ pub fn picture(report: &Report) -> Result<String, String> {
             font-family="system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif" {
             title { "Latency against load" }
             desc { (DESCRIPTION) }
-            style { (PreEscaped(include_str!("../chart.css"))) }
+            style { (PreEscaped(chiplet_charts::CHART_STYLE)) }
             @for (left, look, name) in entries {
                 g class=(look.class()) transform={ "translate(" (Px(left)) " 2)" } {
                     path.line d="M1 9H29" {}

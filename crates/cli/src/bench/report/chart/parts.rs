@@ -1,10 +1,10 @@
 //! What each part gives: a row for each pair of strategies that differ in one thing, and where the lines came from.
 
 use super::ratios::strip;
-use super::{AXIS_HEIGHT, Chart, Look, Px, Scale, axis_below, figure};
+use super::{AXIS_HEIGHT, Chart, Look, Px, Scale, axis_below, figure, label_width};
 use crate::bench::report::Strategy;
-use crate::bench::report::number::{quantity, ratio};
 use crate::bench::report::parts::{Part, parts, sources};
+use chiplet_charts::number::{quantity, ratio};
 use maud::{Markup, html};
 
 const SOURCES: [&str; 3] = ["own L3", "another L3", "memory"];
@@ -31,11 +31,16 @@ pub fn gains(strategies: &[Strategy]) -> Chart {
         .iter()
         .filter_map(|part| Some(sources(part.of)?.iter().sum()))
         .fold(0.0, f64::max);
+    let labels: Vec<String> = parts
+        .iter()
+        .flat_map(|part| [format!("{} {}", part.what, ratio(part.median)), pair(part)])
+        .collect();
+    let beside = label_width(labels.iter().map(String::as_str));
     let chart = figure("What each part gives", &description, |layout| {
         let width = layout.width();
         let (plot, lines, pitch, lift) = match layout.narrow() {
             true => ([8.0, width - 8.0], [0.0, width - 60.0], 104.0, 46.0),
-            false => ([250.0, 560.0], [600.0, width - 70.0], 48.0, 20.0),
+            false => ([beside, 560.0], [600.0, width - 70.0], 48.0, 20.0),
         };
         let bottom = parts.len() as f64 * pitch + 6.0;
         let scale = Scale::linear(lowest, highest, plot, 4);

@@ -1,9 +1,9 @@
 //! Each round's ratio to the first strategy's round of the same number: do the rounds agree?
 
 use super::{AXIS_HEIGHT, Chart, Look, Px, Scale, axis_below, figure, label_width, short};
-use crate::bench::report::number::ratio;
 use crate::bench::report::parts;
 use crate::bench::report::{Round, Strategy};
+use chiplet_charts::number::ratio;
 use maud::{Markup, html};
 
 /// What is compared, and which side is better.

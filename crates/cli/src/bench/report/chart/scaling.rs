@@ -2,9 +2,9 @@
 
 use super::lines::{Across, Axes, Panel, Point, Series, Unit, plot};
 use super::{Chart, Look, legend};
-use crate::bench::report::number::{fixed, ratio};
 use crate::bench::report::{ScalePoint, ScaledStrategy};
 use chiplet_baselines::Strategy as Named;
+use chiplet_charts::number::{fixed, ratio};
 use maud::{Markup, html};
 
 /// Dashes and another mark: what was modelled, in the colour of what was measured.

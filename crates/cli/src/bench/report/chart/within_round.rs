@@ -2,9 +2,9 @@
 
 use super::lines::{Across, Axes, Panel, Point, Series, Unit, plot};
 use super::{Chart, Look, legend};
-use crate::bench::report::number::{duration, quantity};
 use crate::bench::report::{Strategy, Workload};
 use crate::bench::stats::median;
+use chiplet_charts::number::{duration, quantity};
 use maud::html;
 
 /// p99 by tenth of the round: the median over rounds of each tenth.

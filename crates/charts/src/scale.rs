@@ -3,7 +3,7 @@
 //! A scale bears anything: empty and equal bounds, zero, and values that are no number give a place within its
 //! range and a handful of ticks.
 
-use crate::bench::report::number::fixed;
+use crate::number::fixed;
 
 /// From values to user units.
 #[derive(Clone, Debug)]
@@ -104,6 +104,7 @@ impl Scale {
         start + share * (end - start)
     }
 
+    /// Values that get a line and a text.
     pub fn ticks(&self) -> &[f64] {
         &self.ticks
     }

@@ -1,26 +1,33 @@
-//! Lines in panels side by side: what `load_curve`, `within_round` and `scaling` share.
+//! Lines in panels side by side.
 
-use super::{AXIS_HEIGHT, Layout, Look, Px, Scale, axis_below, figure, points};
+use crate::{AXIS_HEIGHT, Layout, Look, Px, Scale, axis_below, figure, points};
 use maud::{Markup, html};
 
 /// One line.
 pub struct Series {
+    /// Colour and mark.
     pub look: Look,
+    /// From left to right.
     pub points: Vec<Point>,
 }
 
+/// A mark on a line.
 pub struct Point {
+    /// On the horizontal axis.
     pub x: f64,
     /// Above zero.
     pub y: f64,
     /// Drawn as an outline.
     pub open: bool,
+    /// What it says when it is pointed at.
     pub tip: String,
 }
 
 /// One pair of axes.
 pub struct Panel<'a> {
+    /// What a height is, in words.
     pub title: &'a str,
+    /// The lines.
     pub series: Vec<Series>,
 }
 
@@ -44,8 +51,11 @@ pub enum Across {
 
 /// What all panels of a chart share.
 pub struct Axes<'a> {
+    /// What the horizontal axis shows.
     pub x_title: &'a str,
+    /// Its numbers.
     pub x: Across,
+    /// What a height is.
     pub y: Unit,
     /// A dotted vertical line.
     pub mark: Option<f64>,
