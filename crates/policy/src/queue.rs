@@ -286,7 +286,8 @@ impl<T> Queue<T> {
         if matches!(refusal, Refusal::GroupFull | Refusal::TableFull) && !terms.goes_on {
             let at = at.as_nanos();
             let queries = tasks as u64 * u64::from(terms.queries);
-            self.orders[terms.class as usize].note_refused(table, queries, at);
+            let much = self.much();
+            self.orders[terms.class as usize].note_refused(table, queries, at, much);
         }
     }
 
@@ -353,7 +354,16 @@ impl<T> Queue<T> {
 
     fn append(&mut self, place: Place, terms: Terms, task: T, at: Time) -> Pace {
         let at = at.as_nanos();
-        self.orders[terms.class as usize].append(place, task, at, terms)
+        let much = self.much();
+        self.orders[terms.class as usize].append(place, task, at, terms, much)
+    }
+
+    /// How many tasks of a table are so many that it is over its share: in a queue that is more than half full nobody who
+    /// fills it goes before those who do not.
+    fn much(&self) -> Option<usize> {
+        let tables = self.orders.iter().map(Order::tables).sum::<usize>();
+        let is_crowded = self.len() > self.discipline.limit / 2;
+        is_crowded.then(|| self.len() / (2 * tables).max(1))
     }
 
     /// Counts tasks of `table` as accepted that no queue had: a worker goes on with them by itself.

@@ -185,6 +185,13 @@ impl KeptHomes {
     pub(crate) fn load(&self) -> Homes {
         Homes::clone(&self.all.load())
     }
+
+    pub(crate) fn contains(&self, domain: DomainId) -> bool {
+        match self.only.load(Ordering::Relaxed) {
+            SEVERAL => self.all.load().contains(domain),
+            only => only == domain.0,
+        }
+    }
 }
 
 /// As they are for one domain; made at its first answer, because most domains never see most tables.

@@ -121,6 +121,17 @@ pub(crate) fn run(task: Arc<dyn Task>, worker: &mut Worker, rung: Rung) {
     match task.begin() {
         Err(end) => worker.found_ended(&*task, end),
         Ok(()) => {
+            // What was moved at its submit waits in this domain's own queue, and is away from home all the same.
+            let rung = match task
+                .header()
+                .entry
+                .state
+                .homes
+                .contains(worker.place().domain)
+            {
+                true => rung,
+                false => Rung::Remote,
+            };
             worker.stats().started(table, rung, task.weight());
             let started = worker.now();
             worker.start(started);

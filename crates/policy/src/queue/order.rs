@@ -24,7 +24,9 @@
 //!
 //! A table of many clients that wait for their answers sends as slowly as it is served, and is not late for that. So a
 //! lane is over its share also if what waits of it takes all workers more than [`TOO_FAST`] and is [`FAR_MORE`] times as
-//! much as of the others; and it stays so until less than that waits of it.
+//! much as of the others; and it stays so until less than that waits of it. Many tables that flood together are none of
+//! that each. So in a queue that is more than half full a lane is over its share also if more waits of it than half of what
+//! waits of a table on average.
 //!
 //! Of a table of which nothing is known, queries are taken to be as long as a typical table's, but for the [`FIRST`] few.
 //! So a first burst of a new table is bounded like any other; and if very many wait, the table is over its share until it
@@ -241,8 +243,16 @@ impl<T> Order<T> {
         Ok(lane)
     }
 
-    /// Adds a task that came at `at` to the lane at `place`.
-    pub(super) fn append(&mut self, place: Place, task: T, at: u64, terms: Terms) -> Pace {
+    /// Adds a task that came at `at` to the lane at `place`. Where the queue is crowded, a lane of more than `much` tasks is
+    /// over its share.
+    pub(super) fn append(
+        &mut self,
+        place: Place,
+        task: T,
+        at: u64,
+        terms: Terms,
+        much: Option<usize>,
+    ) -> Pace {
         let Terms {
             weight, queries, ..
         } = terms;
@@ -267,12 +277,13 @@ impl<T> Order<T> {
             lane.service.home == 0 && guess > 2 * nanos(TOO_FAST)
         };
         let waits_long = self.work.waits_long(lane, self.workers);
-        if lane.over && !is_late && !waits_long && self.tally.is_even() {
+        let crowds = much.is_some_and(|much| lane.len() > much);
+        if lane.over && !is_late && !waits_long && !crowds && self.tally.is_even() {
             self.work.forgive(lane);
             self.tally.forgive(lane);
         }
         let floods = waits_long && self.work.is_far_more(lane, self.tally.lanes);
-        if !lane.over && (is_late || floods) {
+        if !lane.over && (is_late || floods || crowds) {
             self.mark_over(place, at);
             return Pace::OverShare;
         }
@@ -289,12 +300,21 @@ impl<T> Order<T> {
     }
 
     /// So many tasks of `table` that came at `at` were refused: it has asked for them all the same.
-    pub(super) fn note_refused(&mut self, table: TableId, queries: u64, at: u64) {
+    pub(super) fn note_refused(
+        &mut self,
+        table: TableId,
+        queries: u64,
+        at: u64,
+        much: Option<usize>,
+    ) {
         if let Some(place) = self.lanes.find(table) {
             let lane = &mut self.lanes[place];
             let less = self.tally.less(f64::from(lane.weight));
             let expected = lane.service.mean(self.typical).saturating_mul(queries);
             lane.ask(at, apart(expected, self.workers, less), nanos(LEAD));
+            if !lane.over && much.is_some_and(|much| lane.len() > much) {
+                self.mark_over(place, at);
+            }
         }
     }
 

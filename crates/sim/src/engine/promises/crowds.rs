@@ -26,6 +26,9 @@ fn nothing_of_quiet_tables_is_refused_beside_several_floods() {
                 (4, "rate=5000.0"),
                 (8, "rate=2500.0"),
                 (2, "burst=1000\nevery=0.1"),
+                // None of these asks for more than its part of the time, or holds many places.
+                (100, "rate=200.0"),
+                (100, "burst=20\nevery=0.1"),
             ] {
                 let (refused, all) = refused(domains, floods, class, how);
                 assert!(
@@ -35,10 +38,4 @@ fn nothing_of_quiet_tables_is_refused_beside_several_floods() {
             }
         }
     }
-}
-
-#[test]
-fn little_of_quiet_tables_is_refused_beside_a_hundred_floods() {
-    let (refused, all) = refused(1, 100, "interactive", "rate=200.0");
-    assert!(5 * refused < all, "{refused} of {all}");
 }
