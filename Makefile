@@ -45,7 +45,7 @@ help: ## Show this list.
 setup: ## Install the system packages that are missing (Debian, Ubuntu); says what it installs.
 	@scripts/setup.sh
 
-demo: ## Run the whole thing on real vectors: about three minutes on 2 cores with the build; needs Rust alone.
+demo: ## Run the whole thing on real vectors: three to four minutes on 2 cores with the build; needs Rust alone.
 	cargo run --release --locked -p chiplet-demo
 
 serve: setup ## Run chiplet-server with sample data: gRPC on 127.0.0.1:6334, a page on http://127.0.0.1:6335/.
