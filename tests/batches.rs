@@ -110,7 +110,7 @@ fn bounds_hold_for_all_parts_or_none() {
         .build()
         .unwrap();
     let table = executor.add_table("t", Hooked(|_| (), 1));
-    let other = executor.add_closure_table("other", 1);
+    let [other, third] = ["other", "third"].map(|name| executor.add_closure_table(name, 1));
     let gate = Gate::default();
     let _open = OpenOnDrop(gate.clone());
     let held = hold(&executor, other, 2, &gate);
@@ -118,7 +118,8 @@ fn bounds_hold_for_all_parts_or_none() {
     let refused = executor.submit_batch(table, numbered(2)).unwrap_err();
     assert_eq!(full_at(refused.reason), (None, 2));
     assert_eq!(refused.input, numbered(2), "the queries come back");
-    let others = [(), ()].map(|()| executor.spawn(other, || ()));
+    // The last place is for a table of which nothing waits.
+    let others = [other, third].map(|table| executor.spawn(table, || ()));
     let ticket = executor.search_batch(table, numbered(5));
     let full = ticket.refusal().unwrap();
     assert_eq!(full_at(full), (Some(0), 3));

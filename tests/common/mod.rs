@@ -175,6 +175,7 @@ pub fn full_at(reason: SubmitError) -> (Option<u32>, usize) {
     match reason {
         SubmitError::Overloaded { domain, limit, .. } => (Some(domain), limit),
         SubmitError::TableOverloaded { limit, .. } => (None, limit),
+        SubmitError::TableClosed => (None, 0),
         other => panic!("no queue was full: {other}"),
     }
 }

@@ -26,9 +26,9 @@ const FIRST: u64 = 1_000_000;
 /// deadline. So short queries are found out beside long ones of their table.
 const BELIEVED: u64 = 100_000_000;
 
-/// Nor more often than once in so many usual times: a table that really is too slow takes no more than a quarter of one worker
-/// for that.
-const USUAL_TIMES: u64 = 4;
+/// Nor more often than once in so many usual times: a table that really is too slow takes no more than half of one worker for
+/// that.
+const USUAL_TIMES: u64 = 2;
 
 /// How many times as long queries take away from home: of one table, or of all tables of a queue.
 pub(super) type Cold = Relative<32>;
@@ -208,7 +208,7 @@ mod tests {
             service.learn(&took(60 * MILLI), 1, at * MILLI, false, ASSUMED);
             begun += u32::from(service.usual(1, at * MILLI).is_none());
         }
-        assert_eq!(begun, 4);
+        assert_eq!(begun, 8);
     }
 
     #[test]

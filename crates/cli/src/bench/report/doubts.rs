@@ -106,8 +106,9 @@ fn of_machine(report: &Report) -> Vec<String> {
         // Until the last minute is forgotten, a build or an earlier run counts as well.
         if load > (BUSY * machine.cores as f64).max(0.5) {
             doubts.push(format!(
-                "The machine was busy: its load average was {load:.2} when the run began. End other work, or wait some \
-                 minutes."
+                "The machine was busy: its load average was {} when the run began. End other work, or wait some \
+                 minutes.",
+                fixed(load, 2)
             ));
         }
     }
@@ -147,10 +148,11 @@ fn of_machine(report: &Report) -> Vec<String> {
             "A scheduler of sched_ext was loaded: it may place threads by cache itself.".into(),
         );
     }
-    if report.workload.round_s < SHORT_ROUND_S {
+    let round = report.workload.round_s;
+    if round < SHORT_ROUND_S {
         doubts.push(format!(
             "Rounds were of {} s: give them {SHORT_ROUND_S} s or more (--duration).",
-            report.workload.round_s
+            quantity(round)
         ));
     }
     doubts
