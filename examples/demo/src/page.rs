@@ -157,7 +157,8 @@ fn latencies(outcome: &Outcome, began: Instant, length_s: f64, flip_s: Option<f6
         .map(|(at, part)| (at.duration_since(began).as_secs_f64(), part.summary()))
         .filter(|(_, latency)| latency.count > 0)
         .collect();
-    let lines: [(Look, &str, fn(&LatencySummary) -> f64); 2] =
+    type Pick = fn(&LatencySummary) -> f64;
+    let lines: [(Look, &str, Pick); 2] =
         [(Look(1), "p50", |of| of.p50), (Look(2), "p99", |of| of.p99)];
     let series = lines.map(|(look, name, pick)| Series {
         look,

@@ -95,7 +95,8 @@ impl Range {
         ];
         let bounds = [self.lt, self.lte, self.gt, self.gte];
         match bounds.into_iter().flatten().any(f64::is_nan) {
-            true => 1..=0,
+            // Nothing is in it.
+            true => RangeInclusive::new(1, 0),
             false => {
                 let from = least.into_iter().flatten().max().unwrap_or(i128::MIN);
                 let to = most.into_iter().flatten().min().unwrap_or(i128::MAX);

@@ -55,6 +55,9 @@ impl Worker<'_> {
             return Ok(());
         };
         let nodes = ground.nodes() as u32;
+        if nodes == 0 {
+            return Ok(());
+        }
         let from = reserve::filled(nodes as usize, || NONE)?;
         let mut ways = Ways {
             from,
