@@ -22,13 +22,10 @@ pub(super) const ASSUMED: u64 = 200_000;
 /// to hold it against.
 const FIRST: u64 = 1_000_000;
 
-/// Once in so long the usual time is not believed, whatever is answered meanwhile: the next task is begun whatever its
-/// deadline. So short queries are found out beside long ones of their table.
+/// So long after a task that was begun to see should have ended the usual time is not believed, whatever is answered meanwhile:
+/// the next task is begun whatever its deadline. So short queries are found out beside long ones of their table, and a table
+/// that really is too slow takes no more than one worker for that.
 const BELIEVED: u64 = 100_000_000;
-
-/// Nor more often than once in so many usual times: a table that really is too slow takes no more than half of one worker for
-/// that.
-const USUAL_TIMES: u64 = 2;
 
 /// How many times as long queries take away from home: of one table, or of all tables of a queue.
 pub(super) type Cold = Relative<32>;
@@ -97,7 +94,7 @@ impl Service {
         if self.usual == 0 {
             return None;
         }
-        let believed = BELIEVED.max(USUAL_TIMES.saturating_mul(self.usual));
+        let believed = BELIEVED.saturating_add(self.usual);
         if at.saturating_sub(self.seen) > believed {
             self.seen = at;
             return None;
@@ -191,7 +188,7 @@ mod tests {
         let mut service = Service::default();
         service.learn(&took(400 * MILLI), 1, 0, false, ASSUMED);
         assert_eq!(service.home, OUTLIER * FIRST);
-        let believed = USUAL_TIMES * 400 * MILLI;
+        let believed = BELIEVED + 400 * MILLI;
         assert_eq!(service.usual(1, believed), Some(400 * MILLI));
         // One task is begun to see, the others are told as before.
         assert_eq!(service.usual(1, believed + 1), None);
@@ -208,7 +205,7 @@ mod tests {
             service.learn(&took(60 * MILLI), 1, at * MILLI, false, ASSUMED);
             begun += u32::from(service.usual(1, at * MILLI).is_none());
         }
-        assert_eq!(begun, 8);
+        assert_eq!(begun, 6);
     }
 
     #[test]

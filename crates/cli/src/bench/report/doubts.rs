@@ -149,10 +149,9 @@ fn of_machine(report: &Report) -> Vec<String> {
         );
     }
     let round = report.workload.round_s;
-    if round < SHORT_ROUND_S {
+    if round.is_finite() && round < SHORT_ROUND_S {
         doubts.push(format!(
-            "Rounds were of {} s: give them {SHORT_ROUND_S} s or more (--duration).",
-            quantity(round)
+            "Rounds were of {round} s: give them {SHORT_ROUND_S} s or more (--duration)."
         ));
     }
     doubts
