@@ -11,7 +11,7 @@ use crate::gil::unlocked;
 use crate::hits::{Hits, NO_ID, signed};
 use crate::input::{Filters, Rows};
 use crate::query::Settings;
-use crate::tables::Shared;
+use crate::shared::Shared;
 
 /// Neighbours that are never refused for the room that they take.
 const ALWAYS_ALLOWED: usize = 1 << 20;

@@ -14,14 +14,14 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::ask::{Ask, Call, What};
 use crate::asked::{Asked, of_block};
+use crate::awaited::{Ask, Call, What};
 use crate::errors::{Class, OrRaise, Raise, class, forked};
 use crate::gil::unlocked;
 use crate::hits::Hits;
-use crate::input::counted;
 use crate::query::{Settings, by_name, seconds};
-use crate::tables::{PyTable, Shared};
+use crate::shared::{Shared, counted};
+use crate::tables::PyTable;
 use crate::wake::Running;
 use crate::{describe, ending, waiting};
 

@@ -15,7 +15,7 @@ use chiplet::{Filter, Table};
 
 use crate::errors::Class;
 use crate::gil::unlocked;
-use crate::tables::Shared;
+use crate::shared::{Shared, counted};
 
 /// Vectors in C order, one after the other.
 pub(crate) enum Rows<'py> {
@@ -215,12 +215,6 @@ impl PyFilter {
 /// What `given` allows of the rows of `table`: a mask, ids, or a [`PyFilter`].
 fn filter(given: &Bound<'_, PyAny>, table: &Shared) -> PyResult<Filter> {
     PyFilter::new(given)?.of(given.py(), table)
-}
-
-/// So many of a thing, for people.
-pub(crate) fn counted(count: u64, thing: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {thing}{plural}")
 }
 
 /// One filter for all queries, or one a query.

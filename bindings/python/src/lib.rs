@@ -3,10 +3,10 @@
 //! | file | holds |
 //! | --- | --- |
 //! | `executor` | the executor, and tables by name |
-//! | `tables`, `direct` | tables: built, opened, searched without an executor |
+//! | `tables`, `shared`, `direct` | tables: built, opened, searched without an executor |
 //! | `input`, `query`, `asked`, `hits` | what callers pass in, and what they get |
 //! | `waiting` | how a thread waits |
-//! | `ask`, `wake` | what an event loop asks, and how it waits |
+//! | `awaited`, `wake` | what an event loop asks, and how it waits |
 //! | `gil`, `ending` | Python's lock; executors at the end of the interpreter |
 //! | `mapper` | tables placed on domains, both by name |
 //! | `describe` | snapshots, placement and topology as dicts |
@@ -14,8 +14,8 @@
 //!
 //! A worker takes Python's lock for nothing but a caller's own callable (`Executor.run`).
 
-mod ask;
 mod asked;
+mod awaited;
 mod describe;
 mod direct;
 mod ending;
@@ -26,6 +26,7 @@ mod hits;
 mod input;
 mod mapper;
 mod query;
+mod shared;
 mod sync;
 mod tables;
 mod waiting;

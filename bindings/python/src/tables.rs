@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::thread;
 
 use chiplet::index::{
@@ -23,60 +23,9 @@ use crate::direct;
 use crate::errors::{Class, OrRaise};
 use crate::gil::{Asking, unlocked};
 use crate::hits::signed;
-use crate::input::{self, Rows, counted};
+use crate::input::{self, Rows};
 use crate::query::Settings;
-
-/// A table, and what is found out of it once.
-pub(crate) struct Shared {
-    pub(crate) table: Arc<AnyTable>,
-    largest: OnceLock<Option<u64>>,
-    /// Each id with its place, ascending.
-    places: OnceLock<Vec<(u64, usize)>>,
-}
-
-impl Shared {
-    /// Components and metric, for people.
-    pub(crate) fn kind(&self) -> String {
-        let metric = metric_name(self.table.metric());
-        format!(
-            "{} ({metric})",
-            counted(self.table.dim() as u64, "component")
-        )
-    }
-
-    /// The ids of all rows, by their places. Reads all of them.
-    pub(crate) fn ids(&self, py: Python<'_>) -> PyResult<Vec<u64>> {
-        let ids = unlocked(py, || self.table.ids());
-        ids.ok_or_else(|| Class::Failed.with(py, "the ids of this table are Faiss'"))
-    }
-
-    /// The place of `id`, if there is such a row. The first time it reads all ids.
-    fn place(&self, py: Python<'_>, id: u64) -> PyResult<Option<usize>> {
-        let places = match self.places.get() {
-            Some(places) => places,
-            None => {
-                let ids = self.ids(py)?;
-                let places = unlocked(py, || {
-                    let mut places: Vec<_> = ids.into_iter().zip(0..).collect();
-                    places.sort_unstable();
-                    places
-                });
-                self.places.get_or_init(|| places)
-            }
-        };
-        let found = places.binary_search_by_key(&id, |(id, _)| *id);
-        Ok(found.ok().map(|at| places[at].1))
-    }
-
-    /// The largest id, if there is a row.
-    pub(crate) fn largest(&self, py: Python<'_>) -> PyResult<Option<u64>> {
-        if let Some(largest) = self.largest.get() {
-            return Ok(*largest);
-        }
-        let largest = self.ids(py)?.into_iter().max();
-        Ok(*self.largest.get_or_init(|| largest))
-    }
-}
+use crate::shared::{Shared, counted, metric_name, metric_of};
 
 /// A table of vectors, of whatever kind. It never changes, so any number of threads may search it, and forked children too.
 #[pyclass(frozen, subclass, module = "chiplet", name = "Table")]
@@ -476,35 +425,11 @@ fn new<T: PyClass<BaseType = PyTable>>(
     table: AnyTable,
     kind: T,
 ) -> PyResult<Py<T>> {
-    let shared = Arc::new(Shared {
-        table: Arc::new(table),
-        largest: OnceLock::new(),
-        places: OnceLock::new(),
-    });
+    let shared = Arc::new(Shared::new(table));
     Py::new(
         py,
         PyClassInitializer::from(PyTable { shared }).add_subclass(kind),
     )
-}
-
-const METRICS: [(&str, Metric); 3] = [
-    ("l2", Metric::L2),
-    ("cosine", Metric::Cosine),
-    ("ip", Metric::InnerProduct),
-];
-
-fn metric_of(name: &str) -> PyResult<Metric> {
-    let found = METRICS.iter().find(|(known, _)| *known == name);
-    found.map(|(_, metric)| *metric).ok_or_else(|| {
-        PyValueError::new_err(format!(
-            "metric is {name:?}; it is \"l2\", \"cosine\" or \"ip\" (inner product)"
-        ))
-    })
-}
-
-fn metric_name(metric: Metric) -> &'static str {
-    let found = METRICS.iter().find(|(_, known)| *known == metric);
-    found.map_or("", |(name, _)| name)
 }
 
 fn format(name: &str) -> PyResult<RowFormat> {

@@ -17,7 +17,7 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
-use crate::ask::{Answer, Answered, Ask, Key};
+use crate::awaited::{Answer, Answered, Ask, Key};
 use crate::errors::Raise;
 use crate::sync::lock;
 

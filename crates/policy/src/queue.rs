@@ -117,9 +117,12 @@ impl Discipline {
     fn has_place(&self, own: usize, limit: usize, waiting: usize, tables: usize) -> bool {
         let last = self.limit.div_ceil(4).min(self.limit.saturating_sub(limit));
         let left = self.limit - waiting;
+        if own <= 1 || left >= last {
+            return true;
+        }
         let [own, waiting, tables, last, left] =
             [own, waiting, tables, last, left].map(|count| count as f64);
-        own <= 1.0 || left >= last || own * tables * last <= waiting * left
+        own * tables * last <= waiting * left
     }
 }
 
@@ -361,9 +364,11 @@ impl<T> Queue<T> {
     /// How many tasks of a table are so many that it is over its share: in a queue that is more than half full nobody who
     /// fills it goes before those who do not.
     fn much(&self) -> Option<usize> {
+        if self.len() <= self.discipline.limit / 2 {
+            return None;
+        }
         let tables = self.orders.iter().map(Order::tables).sum::<usize>();
-        let is_crowded = self.len() > self.discipline.limit / 2;
-        is_crowded.then(|| self.len() / (2 * tables).max(1))
+        Some(self.len() / (2 * tables).max(1))
     }
 
     /// Counts tasks of `table` as accepted that no queue had: a worker goes on with them by itself.

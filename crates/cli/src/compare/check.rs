@@ -16,7 +16,7 @@ pub(super) struct Findings {
 pub(super) fn check(report: &Report) -> Findings {
     Findings {
         missing: missing(report),
-        doubtful: doubts(report),
+        doubtful: doubts::of(report),
     }
 }
 

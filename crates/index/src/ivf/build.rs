@@ -46,7 +46,7 @@ impl IvfTable {
     /// With `,RFlat` or `,Refine(Flat)` behind it, as in `"IVF256,PQ16x4fs,RFlat"`, the table keeps the rows a second time and
     /// compares the nearest it finds by their codes with them: distances are exact, and a search for `k` rows finds those of
     /// the best 1.5 k + 16. `,Refine(SQfp16)`, `,Refine(SQbf16)` and `,Refine(SQ8)` keep them as
-    /// [`RowFormat`](crate::RowFormat)'s `F16`, `Bf16` and `Sq8` do, with distances of these. [`Refined`](crate::Refined) does
+    /// [`RowFormat`]'s `F16`, `Bf16` and `Sq8` do, with distances of these. [`Refined`](crate::Refined) does
     /// the same over rows that are kept elsewhere.
     ///
     /// # Errors

@@ -49,7 +49,7 @@ pub fn data_in(page: &str) -> Option<&str> {
 fn opening(report: &Report, summary: &summary::Summary) -> Markup {
     let machine = &report.machine;
     let workload = &report.workload;
-    let doubts = super::doubts(report);
+    let doubts = super::doubts::of(report);
     html! {
         header {
             p.kicker { "chiplet bench · " time { (report.date) } }

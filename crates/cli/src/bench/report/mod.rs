@@ -5,7 +5,7 @@
 
 pub mod chart;
 pub mod counter;
-mod doubts;
+pub mod doubts;
 pub mod file;
 #[cfg(test)]
 pub mod fixture;
@@ -16,8 +16,6 @@ mod tables;
 #[cfg(test)]
 mod tests;
 pub mod text;
-
-pub use doubts::doubts;
 
 use serde::{Deserialize, Serialize};
 

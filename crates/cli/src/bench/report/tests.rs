@@ -188,7 +188,7 @@ fn text_page_and_check_give_one_verdict_and_the_same_doubts() {
         text.starts_with("ccd-aware answered 1.38× as many queries as global-steal (1.31 to 1.45"),
         "{text}"
     );
-    let doubts = super::doubts(&report);
+    let doubts = super::doubts::of(&report);
     assert!(
         doubts
             .iter()

@@ -147,7 +147,7 @@ pub(crate) fn render(report: &Report) -> String {
             );
         }
     }
-    let doubts = super::doubts(report);
+    let doubts = super::doubts::of(report);
     if !doubts.is_empty() || !report.notes.is_empty() {
         out.push_str("\nbefore you believe it:\n");
     }
