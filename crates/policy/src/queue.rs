@@ -103,8 +103,8 @@ impl Discipline {
         self.bulk_wait.unwrap_or(Duration::MAX)
     }
 
-    /// The part of `limit` that one table may hold by default: three quarters. The last one is for others
-    /// ([`Discipline::has_place`]).
+    /// The part of `limit` that one table may hold by default: three quarters. The last one is for tables of which little
+    /// waits.
     pub fn usual_table_limit(limit: usize) -> usize {
         (limit - limit.div_ceil(4)).max(1)
     }
