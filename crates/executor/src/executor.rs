@@ -10,6 +10,7 @@ mod table_options;
 use std::sync::Arc;
 use std::time::Instant;
 
+use chiplet_policy::queue::Effort;
 use chiplet_policy::{Class, Homes, Placement, TableId};
 use chiplet_table::{Context, IntoTable, Neighbor, Query, Table};
 use chiplet_topology::{Process, Topology, TopologyError};
@@ -255,7 +256,7 @@ impl Executor {
             }
         };
         let class = query.requested_class();
-        let header = self.header(entry, class, query.expires());
+        let header = self.header(entry, class, query.expires(), Some(&query));
         let task = Arc::new(search::task(header, query));
         match self
             .engine
@@ -315,7 +316,10 @@ impl Executor {
                 });
             }
         };
-        let task = Arc::new(closure::task(self.header(entry, None, deadline), code));
+        let task = Arc::new(closure::task(
+            self.header(entry, None, deadline, None),
+            code,
+        ));
         match self
             .engine
             .admit(&task.header.entry, Arc::clone(&task) as _)
@@ -356,15 +360,31 @@ impl Executor {
         Ok(entry)
     }
 
-    /// What is known of a task of `class`, or the table's.
-    fn header(&self, entry: EntryRef, class: Option<Class>, expires: Option<Instant>) -> Header {
+    /// What is known of a task of `class`, or the table's, which is a `query` by itself, or not.
+    fn header(
+        &self,
+        entry: EntryRef,
+        class: Option<Class>,
+        expires: Option<Instant>,
+        query: Option<&Query>,
+    ) -> Header {
+        let clock = self.engine.hub.clock();
+        let accepted = clock.now();
+        let effort = expires.map(|at| {
+            let time = clock.time(at).since(accepted);
+            match query {
+                Some(query) => search::effort(query, time),
+                None => Effort::new(time, 0, false),
+            }
+        });
         Header {
             executor: self.engine.id,
             class: class.unwrap_or_else(|| entry.state.options.class()),
             span: TaskSpan::of(&entry.name),
             entry,
-            accepted: self.engine.hub.clock().now(),
+            accepted,
             expires,
+            effort,
         }
     }
 

@@ -127,10 +127,11 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_kept_is_what_was_given(
-            weight in 0.01_f32..=100.0,
+            hundredths in 1_u16..=10_000,
             queue_limit in prop::option::of(0_usize..1_000),
             bulk: bool,
         ) {
+            let weight = f32::from(hundredths) / 100.0;
             let options = TableOptions::new().weight(weight).queue_limit(queue_limit).class(Class::ALL[usize::from(bulk)]);
             let kept = KeptOptions::new(TableOptions::default());
             kept.set(options);

@@ -33,7 +33,7 @@ use std::time::Duration;
 
 use crate::queue::{Discipline, Pace, Queue, Refusal, Run, Terms};
 use crate::steal::{FAR_PRICE, is_worth};
-use crate::{Staff, TableId, Time, can_help_far, can_lend, can_spare};
+use crate::{Class, Staff, TableId, Time, can_help_far, can_lend, can_spare};
 pub use away::{LOOK, Looked, Ordered};
 pub use face::{Crossing, Face, Faces, News, Next};
 pub use posts::Cover;
@@ -311,10 +311,10 @@ impl<T> Group<T> {
         self.sleepers.len()
     }
 
-    /// A task of `table` was refused, `weight` of them; for want of a place if it was `full`. Dead tasks that hold places
+    /// A task of `table` and `class` was refused, `weight` of them; for want of a place if it was `full`. Dead tasks that hold places
     /// are to be searched for then.
-    pub fn refuse(&mut self, table: TableId, weight: u64, full: bool) {
-        self.queue.count_shed(table, weight);
+    pub fn refuse(&mut self, table: TableId, class: Class, weight: u64, full: bool) {
+        self.queue.count_shed(table, class, weight);
         self.search.wanted |= full;
     }
 

@@ -9,7 +9,7 @@
 //! | question | answered by |
 //! |---|---|
 //! | how many bytes does a query pull? | [`hnsw_query_bytes`], [`ivf_list_bytes`] |
-//! | what does a table ask for, and how fast is a domain? | [`Costs`], [`Speed`] |
+//! | how fast is a domain? | [`Speed`] |
 //! | how much load and traffic has a table now? | [`UsageWindows`] |
 //! | how long do queries wait in a domain that is so busy? | [`predicted_wait`] |
 //! | which domains are a table's homes? | [`place`], [`hot_cold`], [`place_new`]; the result is a [`Placement`] |
@@ -59,7 +59,6 @@ pub use serde;
 #[macro_use]
 mod settings;
 
-mod demand;
 pub mod group;
 pub mod ladder;
 mod mapper;
@@ -70,6 +69,7 @@ mod planner;
 pub mod queue;
 pub mod replay;
 pub mod route;
+mod speed;
 mod split;
 mod steal;
 mod table_id;
@@ -79,7 +79,6 @@ mod trigger;
 mod wait;
 mod window;
 
-pub use demand::{Costs, Speed, TableUsage};
 pub use mapper::{
     Assignment, Balance, Demand, DomainSpec, DomainTally, MapperConfig, PlaceBy, balance,
     homes_wanted, hot_cold, place, place_new,
@@ -89,6 +88,7 @@ pub use overload::is_too_late;
 pub use placement::{Home, Homes, Move, Placement};
 pub use planner::{MemoryChange, MemoryStep, Planner, PlannerConfig, Remap};
 pub use queue::Class;
+pub use speed::Speed;
 pub use split::{Hands, SplitConfig, next_unit};
 pub use steal::{
     Backlog, LEAST_COLD, NEAR, Rung, Staff, StealConfig, can_help_far, can_lend, can_spare,

@@ -32,6 +32,7 @@
 //! ```
 
 mod class;
+mod effort;
 mod intake;
 mod lane;
 mod lanes;
@@ -49,10 +50,12 @@ use std::time::Duration;
 
 use crate::{TableId, Time};
 pub use class::Class;
-pub use intake::{Intake, IntakeAt};
+pub use effort::Effort;
+pub use intake::{InVain, Intake, IntakeAt};
 use lanes::Place;
 use order::{Front, Order, SearchAt};
 pub use outlook::Outlook;
+use terms::Outcome;
 pub use terms::{Run, Terms};
 pub use underway::Underway;
 
@@ -180,7 +183,7 @@ pub struct Queue<T> {
     /// Where the search for dead tasks goes on.
     searched: SearchAt,
     retired: Intake,
-    /// Tasks of all tables that were refused, or expired while they waited: whether there is anything new of that.
+    /// Of all tables, as [`Intake::in_vain`].
     in_vain: u64,
     closed: bool,
     refuses: bool,
@@ -376,28 +379,47 @@ impl<T> Queue<T> {
         self.intake_mut(table).accepted += tasks;
     }
 
-    /// Counts refused tasks of `table`: with the removed tables' if there is no memory to count them by themselves.
-    pub fn count_shed(&mut self, table: TableId, tasks: u64) {
+    /// Counts refused tasks of `table` and `class`: with the removed tables' if there is no memory to count them by themselves.
+    pub fn count_shed(&mut self, table: TableId, class: Class, tasks: u64) {
         let order = &mut self.orders[self.class_with(table) as usize];
         match order.lanes.find_or_add(table) {
             Ok(place) => order.lanes[place].intake.shed += tasks,
             Err(_) => self.retired.shed += tasks,
         }
-        self.in_vain += tasks;
+        self.count_in_vain(table, class, tasks, None);
     }
 
-    /// Counts tasks of `table` that expired while they waited.
-    pub fn count_expired(&mut self, table: TableId, tasks: u64) {
+    /// Counts tasks of `table`, `class` and this effort that expired while they waited.
+    pub fn count_expired(
+        &mut self,
+        table: TableId,
+        class: Class,
+        tasks: u64,
+        effort: Option<Effort>,
+    ) {
         self.intake_mut(table).expired += tasks;
-        self.in_vain += tasks;
-        for order in &mut self.orders {
-            if let Some(place) = order.lanes.find(table) {
-                order.missed(place, tasks);
-            }
+        self.count_in_vain(table, class, tasks, effort);
+        let order = &mut self.orders[class as usize];
+        if let Some(place) = order.lanes.find(table) {
+            order.missed(place, tasks);
         }
     }
 
-    /// Tasks that were asked for in vain here so far: refused, or expired while they waited.
+    /// As long as none of the class has ended here, nothing is known of the time.
+    fn count_in_vain(&mut self, table: TableId, class: Class, tasks: u64, effort: Option<Effort>) {
+        let lanes = &self.orders[class as usize].lanes;
+        let cost = lanes
+            .find(table)
+            .map_or(0, |place| lanes[place].service.cost_of(effort));
+        if cost > 0 {
+            let time = cost.saturating_mul(tasks);
+            self.in_vain = self.in_vain.saturating_add(time);
+            let intake = self.intake_mut(table);
+            intake.in_vain = intake.in_vain.saturating_add(time);
+        }
+    }
+
+    /// The sum of all tables' [`Intake::in_vain`] so far, those included that are gone.
     pub fn in_vain(&self) -> u64 {
         self.in_vain
     }
@@ -425,6 +447,16 @@ impl<T> Queue<T> {
                 .as_ref()
                 .map_or(0, |took| took.ended.as_nanos());
             self.orders[outcome.class as usize].learn(&outcome, ended, away);
+            if outcome.missed {
+                let Outcome {
+                    table,
+                    class,
+                    queries,
+                    effort,
+                    ..
+                } = outcome;
+                self.count_in_vain(table, class, queries.into(), effort);
+            }
         }
     }
 
@@ -450,7 +482,7 @@ impl<T> Queue<T> {
         run.expected = match self.len() {
             0 => None,
             _ => {
-                let usual = self.orders[class as usize].usual(taken.place, taken.queries, at);
+                let usual = self.orders[class as usize].usual(&taken, at);
                 usual.map(Duration::from_nanos)
             }
         };
@@ -533,6 +565,7 @@ impl<T> Queue<T> {
                             weight,
                             limit,
                             queries: popped.queries,
+                            effort: popped.effort,
                             goes_on: false,
                         },
                         at: Time::from_nanos(popped.at),

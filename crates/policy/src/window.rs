@@ -53,11 +53,18 @@ impl WindowConfig {
 /// What a table's queries used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Time that cores were busy with them. Queries that were refused count too, with the time that they would have
-    /// taken; otherwise a flooded table would look as light as what its home can serve of it.
+    /// Time that cores were busy with them. Queries that were refused or expired count too, with the time that they
+    /// would have taken; otherwise a flooded table would look as light as what its home can serve of it.
     pub busy: Duration,
     /// Bytes that they read, as far as the table reports them. Zero for a table that reports none.
     pub bytes: u64,
+}
+
+impl std::ops::AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        self.busy += other.busy;
+        self.bytes += other.bytes;
+    }
 }
 
 /// A table's load in core-seconds per second, or its traffic in bytes per second.

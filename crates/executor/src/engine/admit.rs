@@ -42,7 +42,10 @@ impl Engine {
     /// Accepts `task` for its table's home, or says why not.
     pub(crate) fn admit(&self, entry: &TableEntry, task: Arc<dyn Task>) -> Result<(), SubmitError> {
         let (at, class) = (task.header().accepted, task.header().class);
-        let terms = entry.state.options.terms(class);
+        let terms = Terms {
+            effort: task.header().effort,
+            ..entry.state.options.terms(class)
+        };
         // If the last query had work for others this one probably has. Were they woken by its runner, which sleeps too,
         // they would come when most is done.
         let helpers = entry.state.last_units.load(Ordering::Relaxed);
@@ -122,7 +125,7 @@ impl Engine {
         let mut wait_us = 0;
         if refusal != Refusal::Closed {
             let full = refusal.is_for_places();
-            let outlook = self.hub.refuse(home, entry.id, weight, full);
+            let outlook = self.hub.refuse(home, (entry.id, class), weight, full);
             let wait = outlook.wait(class, entry.state.pace()).min(LONGEST_WAIT);
             // A number, as a refused query is moved back to its sender with it: the smaller, the better.
             wait_us = wait.as_micros() as u32;

@@ -54,7 +54,11 @@ impl Engine {
             {
                 let mut state = self.hub.groups.lock(group);
                 match end {
-                    Some(End::Expired) => state.queue.count_expired(table, weight),
+                    Some(End::Expired) => {
+                        let header = task.header();
+                        let of = (header.class, weight, header.effort);
+                        state.queue.count_expired(table, of.0, of.1, of.2);
+                    }
                     _ => state.queue.intake_mut(table).cancelled += weight,
                 }
             }

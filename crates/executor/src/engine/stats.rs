@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use chiplet_policy::{Rung, TableId, TableUsage};
+use chiplet_policy::{Rung, TableId, Usage};
 use chiplet_topology::DomainId;
 use crossbeam_utils::CachePadded;
 use rustc_hash::FxHashMap;
@@ -44,7 +44,7 @@ struct TableStats {
     table: TableId,
     served: Served,
     /// Since the balancer last asked.
-    used: TableUsage,
+    used: Usage,
     is_in_use: bool,
 }
 
@@ -100,7 +100,7 @@ impl Stats {
     /// all. No table may be retired meanwhile.
     pub(crate) fn drain_used(
         &self,
-        mut each: impl FnMut(DomainId, TableId, TableUsage),
+        mut each: impl FnMut(DomainId, TableId, Usage),
     ) -> Vec<(Duration, u64)> {
         let mut in_use = Vec::new();
         let mut some = Vec::with_capacity(TABLES_AT_ONCE);
@@ -194,9 +194,6 @@ impl WorkerStats {
         let stats = self.of(table);
         stats.served.unstarted += weight;
         stats.served.count_many(end, weight);
-        if end == End::Expired {
-            stats.used.missed += weight;
-        }
     }
 
     fn of(&mut self, table: TableId) -> &mut TableStats {
@@ -205,7 +202,7 @@ impl WorkerStats {
             rows.push(TableStats {
                 table,
                 served: Served::default(),
-                used: TableUsage::default(),
+                used: Usage::default(),
                 is_in_use: false,
             });
             rows.len() - 1
@@ -218,7 +215,7 @@ impl WorkerStats {
     }
 
     /// What was used of `table` since this was last asked.
-    fn take_used(&mut self, table: TableId) -> Option<(TableId, TableUsage)> {
+    fn take_used(&mut self, table: TableId) -> Option<(TableId, Usage)> {
         let stats = &mut self.rows[*self.places.get(&table)?];
         stats.is_in_use = false;
         Some((table, std::mem::take(&mut stats.used)))
@@ -246,8 +243,7 @@ impl WorkerStats {
     ) {
         let stats = self.of(entry.id);
         stats.served.absorb(ends);
-        stats.used.ran += ends.ended();
-        stats.used.use_more(bytes, busy);
+        stats.used += Usage { busy, bytes };
         self.time(entry, ends.ended(), wait, service);
         self.pause(busy);
     }
@@ -256,7 +252,6 @@ impl WorkerStats {
     pub(crate) fn passed_over(&mut self, entry: &TableEntry, end: End, wait: Duration) {
         let stats = self.of(entry.id);
         stats.served.count(end);
-        stats.used.missed += u64::from(end == End::Expired);
         self.time(entry, 1, wait, Duration::ZERO);
         self.occupied = false;
     }
@@ -269,7 +264,7 @@ impl WorkerStats {
 
     /// This worker's part of a task or unit is over.
     pub(crate) fn worked(&mut self, table: TableId, bytes: u64, busy: Duration) {
-        self.of(table).used.use_more(bytes, busy);
+        self.of(table).used += Usage { busy, bytes };
         self.pause(busy);
     }
 

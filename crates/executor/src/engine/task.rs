@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use chiplet_policy::queue::Effort;
 use chiplet_policy::{Class, Rung, Time};
 
 use super::registry::EntryRef;
@@ -21,6 +22,8 @@ pub(crate) struct Header {
     pub(crate) class: Class,
     pub(crate) accepted: Time,
     pub(crate) expires: Option<Instant>,
+    /// What it asks for, if it has a deadline.
+    pub(crate) effort: Option<Effort>,
     pub(crate) span: TaskSpan,
 }
 

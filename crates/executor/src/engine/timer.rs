@@ -252,6 +252,7 @@ mod tests {
             class: Class::Interactive,
             accepted: Time::ZERO,
             expires: Some(deadline),
+            effort: None,
             span: TaskSpan::of("t"),
         };
         Ticket::live(Arc::new(closure::task(

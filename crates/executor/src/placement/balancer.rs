@@ -9,9 +9,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chiplet_policy::{
-    Costs, Homes, MemoryStep, Placement, Planner, Rates, Remap, Speed, TableId, Time,
-};
+use chiplet_policy::{Homes, MemoryStep, Placement, Planner, Rates, Remap, Speed, TableId, Time};
 use chiplet_table::host::contain;
 
 use super::demand::{self, Missed};
@@ -59,7 +57,6 @@ struct Control {
     /// Bytes and busy time of each domain, decayed, from which its capacity is measured.
     speed: Vec<Speed>,
     busy: Vec<Duration>,
-    costs: Costs,
     missed: Missed,
 }
 
@@ -93,7 +90,6 @@ impl Balancer {
                 replaced: Vec::new(),
                 speed: Vec::new(),
                 busy: Vec::new(),
-                costs: Costs::default(),
                 missed: Missed::default(),
             }),
             counters: Mutex::new(()),
@@ -378,9 +374,8 @@ impl Control {
         self.missed.add_to(&mut used, engine);
         for (table, used) in used {
             engine.registry.use_more_shares(table);
-            let usage = self.costs.usage(table, used);
             if self.held.is_none() {
-                self.planner.record(table, now, usage);
+                self.planner.record(table, now, used);
             }
         }
         self.measure(engine, &worked)
@@ -467,7 +462,6 @@ impl Control {
                 engine.hub.groups.lock(group).queue.retire(entry.id);
             }
             engine.stats.retire(entry.id);
-            self.costs.forget(entry.id);
             self.missed.forget(entry.id);
         }
         gone.extend(

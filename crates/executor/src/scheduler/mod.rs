@@ -34,7 +34,7 @@ use chiplet_policy::group::Group;
 pub(crate) use chiplet_policy::group::{Cover, Crossing};
 use chiplet_policy::queue::Outlook;
 pub(crate) use chiplet_policy::queue::{Discipline, Pace, Refusal, Terms};
-use chiplet_policy::{TableId, Time};
+use chiplet_policy::{Class, TableId, Time};
 use crossbeam_utils::CachePadded;
 
 use crate::clock::Clock;
@@ -153,13 +153,19 @@ impl<T, U> Hub<T, U> {
         self.groups.hold(group, &self.seats)
     }
 
-    /// Counts refused tasks of `table`, `weight` of them; with `full` because there was no place: for that table, or for
+    /// Counts refused tasks of `table` and `class`, `weight` of them; with `full` because there was no place: for that table, or for
     /// anybody. Dead tasks that hold places are then searched for, by the thread of the timed look. Returns what waits.
-    pub(crate) fn refuse(&self, group: usize, table: TableId, weight: u64, full: bool) -> Outlook {
+    pub(crate) fn refuse(
+        &self,
+        group: usize,
+        (table, class): (TableId, Class),
+        weight: u64,
+        full: bool,
+    ) -> Outlook {
         let now = self.clock.now();
         let outlook = {
             let mut state = self.groups.lock(group);
-            state.refuse(table, weight, full);
+            state.refuse(table, class, weight, full);
             state.queue.outlook(now)
         };
         if full {

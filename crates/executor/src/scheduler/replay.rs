@@ -115,7 +115,12 @@ impl Replay<'_> {
             Ok(None) => {}
             Err(unplaced) => {
                 let full = unplaced.refusal.is_for_places();
-                self.hub.refuse(unplaced.home, table_id(table), 1, full);
+                self.hub.refuse(
+                    unplaced.home,
+                    (table_id(table), Class::Interactive),
+                    1,
+                    full,
+                );
                 self.decisions.push(Decision::Refused { task });
             }
         }

@@ -1,5 +1,11 @@
 //! What a queue counts of one table.
 
+use std::time::Duration;
+
+use rustc_hash::FxHashMap;
+
+use crate::TableId;
+
 /// What a queue saw of one table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Intake {
@@ -11,6 +17,8 @@ pub struct Intake {
     pub cancelled: u64,
     /// Tasks that expired in the queue.
     pub expired: u64,
+    /// Nanoseconds that what was refused, or not begun because of its deadline, would have taken of its domain.
+    pub in_vain: u64,
 }
 
 /// Where a reader of a queue's counters stands ([`Queue::intake_part`](super::Queue::intake_part)); the default is the
@@ -30,5 +38,37 @@ impl Intake {
         self.shed += other.shed;
         self.cancelled += other.cancelled;
         self.expired += other.expired;
+        self.in_vain += other.in_vain;
+    }
+}
+
+/// What tables asked for in vain of several queues, as it was last told.
+#[derive(Debug, Default)]
+pub struct InVain(FxHashMap<(usize, TableId), u64>);
+
+impl InVain {
+    /// The time that each table asked for in vain of the queue with this number since its counts were told before. A table may
+    /// stand among them more than once.
+    pub fn since(
+        &mut self,
+        queue: usize,
+        counts: impl IntoIterator<Item = (TableId, Intake, usize)>,
+    ) -> FxHashMap<TableId, Duration> {
+        let mut now: FxHashMap<TableId, u64> = FxHashMap::default();
+        for (table, intake, _) in counts {
+            if intake.in_vain > 0 {
+                *now.entry(table).or_default() += intake.in_vain;
+            }
+        }
+        let fresh = now.into_iter().map(|(table, now)| {
+            let before = self.0.insert((queue, table), now).unwrap_or(0);
+            (table, Duration::from_nanos(now.saturating_sub(before)))
+        });
+        fresh.filter(|(_, time)| !time.is_zero()).collect()
+    }
+
+    /// Forgets a table.
+    pub fn forget(&mut self, table: TableId) {
+        self.0.retain(|&(_, known), _| known != table);
     }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::{TryReserveError, VecDeque};
 
-use super::Intake;
 use super::service::Service;
+use super::{Effort, Intake, Terms};
 use crate::TableId;
 
 /// An emptied lane gives back its buffer above this many slots.
@@ -22,6 +22,7 @@ struct Waiting<T> {
     key: u64,
     /// Queries that it answers.
     queries: u32,
+    effort: Option<Effort>,
 }
 
 /// A task out of a lane.
@@ -29,6 +30,7 @@ pub(super) struct Popped<T> {
     pub(super) task: T,
     pub(super) at: u64,
     pub(super) queries: u32,
+    pub(super) effort: Option<Effort>,
 }
 
 impl<T> Waiting<T> {
@@ -37,6 +39,7 @@ impl<T> Waiting<T> {
             task: self.task,
             at: self.at,
             queries: self.queries,
+            effort: self.effort,
         }
     }
 }
@@ -144,9 +147,12 @@ impl<T> Lane<T> {
         self.tasks.try_reserve(tasks)
     }
 
-    /// Adds a task of so many queries that was accepted at `at`. Tasks of one table are ordered at least `apart` from each
-    /// other, but none later than `lead` after it came.
-    pub(super) fn append(&mut self, task: T, queries: u32, at: u64, apart: u64, lead: u64) -> u64 {
+    /// Adds a task that was accepted at `at`. Tasks of one table are ordered at least `apart` from each other, but none later than
+    /// `lead` after it came.
+    pub(super) fn append(&mut self, task: T, terms: &Terms, at: u64, apart: u64, lead: u64) -> u64 {
+        let Terms {
+            queries, effort, ..
+        } = *terms;
         let key = self.ask(at, apart, lead);
         self.queries += u64::from(queries);
         self.tasks.push_back(Waiting {
@@ -154,6 +160,7 @@ impl<T> Lane<T> {
             at,
             key,
             queries,
+            effort,
         });
         key
     }

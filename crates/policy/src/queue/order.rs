@@ -268,7 +268,7 @@ impl<T> Order<T> {
                 .saturating_mul(queries.into()),
         };
         let apart = apart(expected, self.workers, less);
-        let key = lane.append(task, queries, at, apart, nanos(LEAD));
+        let key = lane.append(task, &terms, at, apart, nanos(LEAD));
         self.queued += 1;
         self.work.add(lane, queries.into());
         let is_late = key - at > nanos(TOO_FAST) || {
@@ -355,9 +355,10 @@ impl<T> Order<T> {
         &mut self.lanes[place].intake
     }
 
-    /// How long a task of so many queries of the lane at `place` that begins at `now` usually takes, if that is known.
-    pub(super) fn usual(&mut self, place: Place, queries: u32, now: u64) -> Option<u64> {
-        self.lanes[place].service.usual(queries, now)
+    /// How long a task with a deadline that begins at `now` usually takes, if that is known.
+    pub(super) fn usual(&mut self, taken: &Taken<T>, now: u64) -> Option<u64> {
+        let service = &mut self.lanes[taken.place].service;
+        service.usual(taken.effort?, taken.queries, now)
     }
 
     /// Takes note of how long a task took, at home or away, if it was run at all.
@@ -382,8 +383,13 @@ impl<T> Order<T> {
         if !away && !was_unknown {
             self.worth.note(outcome.follows, each, lane.service.home);
         }
-        lane.service
-            .learn(took, outcome.queries, ended, away, self.typical);
+        lane.service.learn(
+            took,
+            (outcome.queries, outcome.effort),
+            ended,
+            away,
+            self.typical,
+        );
         if was_unknown && !away {
             // What waits was ordered by a guess. The next task is not to be late for that.
             let less = self.tally.less(f64::from(lane.weight));
@@ -416,7 +422,13 @@ impl<T> Order<T> {
         let place = self.choose(front, worker, run, now);
         let lane = &mut self.lanes[place];
         let table = lane.table?;
-        let Popped { task, queries, .. } = lane.pop(&mut self.buffers)?;
+        let popped = lane.pop(&mut self.buffers)?;
+        let Popped {
+            task,
+            queries,
+            effort,
+            ..
+        } = popped;
         if worker.is_some() {
             lane.last = worker;
         }
@@ -447,6 +459,7 @@ impl<T> Order<T> {
             place,
             task,
             queries,
+            effort,
             charged,
         })
     }

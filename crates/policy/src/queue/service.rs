@@ -2,11 +2,12 @@
 //!
 //! Two estimates are kept, for two questions. What a query costs its domain *on average* decides shares, waits and prices.
 //! How long one *usually* takes until it is answered decides whether a deadline can still be met: the few that meet a slow
-//! disk or a throttled processor say nothing about the next one.
+//! disk or a throttled processor say nothing about the next one. That is kept for each [`Effort`] apart.
 //!
 //! Neither follows one outlier far. A disk read of 400 ms among queries of 0.5 ms would otherwise count as an average of
 //! 50 ms, and the table as one that floods its domain.
 
+use super::Effort;
 use super::relative::{OUTLIER, Relative};
 use crate::Time;
 
@@ -26,6 +27,10 @@ const FIRST: u64 = 1_000_000;
 /// the next task is begun whatever its deadline. So short queries are found out beside long ones of their table, and a table
 /// that really is too slow takes no more than one worker for that.
 const BELIEVED: u64 = 100_000_000;
+
+/// Efforts of a table of which the usual time is known at once, a power of two. Of two that have one place the one that was
+/// answered last is known.
+const EFFORTS: usize = 8;
 
 /// How many times as long queries take away from home: of one table, or of all tables of a queue.
 pub(super) type Cold = Relative<32>;
@@ -50,12 +55,41 @@ pub(super) struct Service {
     pub(super) cold: Cold,
     /// The part of its tasks that are not begun because of their deadlines.
     missed: f32,
-    /// How long a query usually takes until it is answered.
-    usual: u64,
-    /// When that was learnt first, or a task was last begun to see.
-    seen: u64,
+    usual: [Usual; EFFORTS],
     /// Tasks that began before say nothing of that: another index answered them.
     since: u64,
+}
+
+/// How long a query of one effort usually takes until it is answered.
+#[derive(Clone, Copy, Debug, Default)]
+struct Usual {
+    effort: Option<Effort>,
+    nanos: u64,
+    /// Mean of its cost, wherever it was answered.
+    cost: u64,
+    /// When that was learnt first, or a task was last begun to see.
+    seen: u64,
+}
+
+impl Usual {
+    /// One of this effort took `nanos` from its start to its end, and `spent` of all hands.
+    fn learn(&mut self, effort: Effort, [spent, nanos]: [u64; 2], ended: u64) {
+        if self.effort != Some(effort) {
+            *self = Self {
+                effort: Some(effort),
+                nanos,
+                cost: spent,
+                seen: ended,
+            };
+        }
+        self.cost = follow(self.cost, spent, self.cost);
+        self.nanos = match self.nanos {
+            // Down at once, near to what was seen: an estimate that is too high keeps tasks from being begun.
+            usual if nanos < usual => (usual.midpoint(nanos)).min(nanos.saturating_mul(OUTLIER)),
+            // Up by an eighth at most.
+            usual => usual + (nanos - usual).min(usual).div_ceil(FOLLOW),
+        };
+    }
 }
 
 impl Service {
@@ -73,7 +107,14 @@ impl Service {
         }
     }
 
-    /// The same, or that of a `typical` table's if it is unknown.
+    /// What one of this effort costs if it is begun; if that is not known one of any, or 0.
+    pub(super) fn cost_of(&self, effort: Option<Effort>) -> u64 {
+        let usual = effort.map(|effort| &self.usual[effort.place(EFFORTS)]);
+        let usual = usual.filter(|usual| usual.effort == effort);
+        usual.map_or(self.home, |usual| usual.cost)
+    }
+
+    /// [`Service::cost`], or that of a `typical` table's if it is unknown.
     pub(super) fn mean(&self, typical: u64) -> u64 {
         match self.cost() {
             0 => typical,
@@ -88,30 +129,31 @@ impl Service {
         self.missed = 1.0 - (1.0 - self.missed) * kept;
     }
 
-    /// How long a task of so many queries that begins at `at` usually takes. `None` if that is unknown, or not believed:
-    /// then the caller begins the task, and others are told as before meanwhile.
-    pub(super) fn usual(&mut self, queries: u32, at: u64) -> Option<u64> {
-        if self.usual == 0 {
+    /// How long a task of this effort and so many queries that begins at `at` usually takes. `None` if that is unknown, or not
+    /// believed: then the caller begins the task, and others are told as before meanwhile.
+    pub(super) fn usual(&mut self, effort: Effort, queries: u32, at: u64) -> Option<u64> {
+        let usual = &mut self.usual[effort.place(EFFORTS)];
+        if usual.effort != Some(effort) {
             return None;
         }
-        let believed = BELIEVED.saturating_add(self.usual);
-        if at.saturating_sub(self.seen) > believed {
-            self.seen = at;
+        let believed = BELIEVED.saturating_add(usual.nanos);
+        if at.saturating_sub(usual.seen) > believed {
+            usual.seen = at;
             return None;
         }
-        Some(self.usual.saturating_mul(u64::from(queries)))
+        Some(usual.nanos.saturating_mul(u64::from(queries)))
     }
 
     /// The table's queries are to be answered in another way from now on, so that none is refused for what others took.
     pub(super) fn forget_usual(&mut self, now: u64) {
-        (self.usual, self.since) = (0, now);
+        (self.usual, self.since) = (Default::default(), now);
     }
 
-    /// Takes note of a task of so many queries. `typical` is what a query of any table takes.
+    /// Takes note of a task of so many queries, with its effort if it had a deadline. `typical` is what a query of any table takes.
     pub(super) fn learn(
         &mut self,
         took: &Took,
-        queries: u32,
+        (queries, effort): (u32, Option<Effort>),
         ended: u64,
         away: bool,
         typical: u64,
@@ -127,19 +169,11 @@ impl Service {
             true => self.cold.note(spent, self.home),
             false => self.home = follow(self.home, spent, base),
         }
-        if ended.saturating_sub(took.lasted) < self.since {
-            return;
+        if let Some(effort) = effort
+            && ended.saturating_sub(took.lasted) >= self.since
+        {
+            self.usual[effort.place(EFFORTS)].learn(effort, [spent, lasted], ended);
         }
-        if self.usual == 0 {
-            self.seen = ended;
-        }
-        self.usual = match self.usual {
-            0 => lasted,
-            // Down at once, near to what was seen: an estimate that is too high keeps tasks from being begun.
-            usual if lasted < usual => (usual.midpoint(lasted)).min(lasted.saturating_mul(OUTLIER)),
-            // Up by an eighth at most.
-            usual => usual + (lasted - usual).min(usual).div_ceil(FOLLOW),
-        };
     }
 }
 
@@ -159,6 +193,25 @@ mod tests {
 
     const MILLI: u64 = 1_000_000;
 
+    fn effort(candidates: usize) -> Effort {
+        Effort::new(std::time::Duration::from_millis(25), candidates, false)
+    }
+
+    impl Service {
+        /// One task, of an effort that all have unless they say another.
+        fn note(&mut self, nanos: u64, ended: u64) {
+            self.note_of(&took(nanos), 1, ended);
+        }
+
+        fn note_of(&mut self, took: &Took, queries: u32, ended: u64) {
+            self.learn(took, (queries, Some(effort(64))), ended, false, ASSUMED);
+        }
+
+        fn told(&mut self, queries: u32, at: u64) -> Option<u64> {
+            self.usual(effort(64), queries, at)
+        }
+    }
+
     fn took(nanos: u64) -> Took {
         Took {
             spent: nanos,
@@ -170,7 +223,7 @@ mod tests {
     fn known(nanos: u64) -> Service {
         let mut service = Service::default();
         for _ in 0..50 {
-            service.learn(&took(nanos), 1, 0, false, ASSUMED);
+            service.note(nanos, 0);
         }
         service
     }
@@ -178,23 +231,23 @@ mod tests {
     #[test]
     fn one_outlier_moves_no_estimate_far() {
         let mut service = known(MILLI / 2);
-        service.learn(&took(400 * MILLI), 1, 0, false, ASSUMED);
+        service.note(400 * MILLI, 0);
         assert!(service.home < MILLI, "{service:?}");
-        assert!(service.usual(1, 0).unwrap() < MILLI, "{service:?}");
+        assert!(service.told(1, 0).unwrap() < MILLI, "{service:?}");
     }
 
     #[test]
     fn an_outlier_that_comes_first_is_forgotten_after_one_look() {
         let mut service = Service::default();
-        service.learn(&took(400 * MILLI), 1, 0, false, ASSUMED);
+        service.note(400 * MILLI, 0);
         assert_eq!(service.home, OUTLIER * FIRST);
         let believed = BELIEVED + 400 * MILLI;
-        assert_eq!(service.usual(1, believed), Some(400 * MILLI));
+        assert_eq!(service.told(1, believed), Some(400 * MILLI));
         // One task is begun to see, the others are told as before.
-        assert_eq!(service.usual(1, believed + 1), None);
-        assert_eq!(service.usual(1, believed + 2), Some(400 * MILLI));
-        service.learn(&took(MILLI / 2), 1, believed + MILLI, false, ASSUMED);
-        assert_eq!(service.usual(1, believed + MILLI), Some(2 * MILLI));
+        assert_eq!(service.told(1, believed + 1), None);
+        assert_eq!(service.told(1, believed + 2), Some(400 * MILLI));
+        service.note(MILLI / 2, believed + MILLI);
+        assert_eq!(service.told(1, believed + MILLI), Some(2 * MILLI));
     }
 
     #[test]
@@ -202,8 +255,8 @@ mod tests {
         let mut service = known(60 * MILLI);
         let mut begun = 0;
         for at in 1..1_000 {
-            service.learn(&took(60 * MILLI), 1, at * MILLI, false, ASSUMED);
-            begun += u32::from(service.usual(1, at * MILLI).is_none());
+            service.note(60 * MILLI, at * MILLI);
+            begun += u32::from(service.told(1, at * MILLI).is_none());
         }
         assert_eq!(begun, 6);
     }
@@ -218,7 +271,7 @@ mod tests {
         // However many those were, some that are begun tell what they cost.
         service.miss(1_000_000);
         assert!(service.cost() <= 1, "{service:?}");
-        (0..16).for_each(|_| service.learn(&took(60 * MILLI), 1, 0, false, ASSUMED));
+        (0..16).for_each(|_| service.note(60 * MILLI, 0));
         assert!(service.cost() > 50 * MILLI, "{service:?}");
     }
 
@@ -226,10 +279,10 @@ mod tests {
     fn queries_that_take_longer_from_now_on_are_known_soon() {
         let mut service = known(MILLI / 2);
         for _ in 0..40 {
-            service.learn(&took(20 * MILLI), 1, 0, false, ASSUMED);
+            service.note(20 * MILLI, 0);
         }
         assert!(service.home > 15 * MILLI, "{service:?}");
-        assert!(service.usual(1, 0).unwrap() > 10 * MILLI, "{service:?}");
+        assert!(service.told(1, 0).unwrap() > 10 * MILLI, "{service:?}");
     }
 
     #[test]
@@ -237,21 +290,21 @@ mod tests {
         let mut service = known(400 * MILLI);
         let replaced = 1_000 * MILLI;
         service.forget_usual(replaced);
-        assert_eq!(service.usual(1, replaced), None);
+        assert_eq!(service.told(1, replaced), None);
         // It began before.
-        service.learn(&took(400 * MILLI), 1, replaced + MILLI, false, ASSUMED);
-        assert_eq!(service.usual(1, replaced), None);
-        service.learn(&took(MILLI), 1, replaced + 2 * MILLI, false, ASSUMED);
-        assert_eq!(service.usual(1, replaced), Some(MILLI));
+        service.note(400 * MILLI, replaced + MILLI);
+        assert_eq!(service.told(1, replaced), None);
+        service.note(MILLI, replaced + 2 * MILLI);
+        assert_eq!(service.told(1, replaced), Some(MILLI));
     }
 
     #[test]
     fn a_part_of_a_batch_counts_as_its_queries() {
         let mut service = Service::default();
-        service.learn(&took(64 * MILLI), 64, 0, false, ASSUMED);
+        service.note_of(&took(64 * MILLI), 64, 0);
         assert_eq!(service.home, MILLI);
-        assert_eq!(service.usual(1, 0), Some(MILLI));
-        assert_eq!(service.usual(64, 0), Some(64 * MILLI));
+        assert_eq!(service.told(1, 0), Some(MILLI));
+        assert_eq!(service.told(64, 0), Some(64 * MILLI));
     }
 
     #[test]
@@ -262,8 +315,8 @@ mod tests {
             lasted: MILLI,
             ended: Time::ZERO,
         };
-        service.learn(&cut, 1, 0, false, ASSUMED);
+        service.note_of(&cut, 1, 0);
         assert_eq!(service.home, 4 * MILLI);
-        assert_eq!(service.usual(1, 0), Some(MILLI));
+        assert_eq!(service.told(1, 0), Some(MILLI));
     }
 }

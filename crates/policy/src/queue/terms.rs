@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::Class;
 use super::lanes::Place;
 use super::service::Took;
+use super::{Class, Effort};
 use crate::{TableId, Time};
 
 /// On which terms a task waits.
@@ -18,6 +18,8 @@ pub struct Terms {
     pub limit: Option<usize>,
     /// Queries that the task answers: more than 1 if it is part of a batch. Service times are learnt by query.
     pub queries: u32,
+    /// What it asks for, if it has a deadline: how long such tasks take decides whether that can be met.
+    pub effort: Option<Effort>,
     /// The task goes on with work of which a part has been accepted before. A closed queue takes it while others wait
     /// there: whoever runs those runs it, too. With nobody else there it has to make way for nobody.
     pub goes_on: bool,
@@ -30,6 +32,7 @@ impl Default for Terms {
             weight: 1.0,
             limit: None,
             queries: 1,
+            effort: None,
             goes_on: false,
         }
     }
@@ -41,6 +44,7 @@ pub(super) struct Taken<T> {
     pub(super) place: Place,
     pub(super) task: T,
     pub(super) queries: u32,
+    pub(super) effort: Option<Effort>,
     /// How long it was taken to last, in nanoseconds, if its table is over its share.
     pub(super) charged: Option<u64>,
 }
@@ -52,6 +56,7 @@ pub(super) struct Outcome {
     pub(super) place: Place,
     pub(super) class: Class,
     pub(super) queries: u32,
+    pub(super) effort: Option<Effort>,
     pub(super) charged: Option<u64>,
     /// Its worker had run the same table before it.
     pub(super) follows: bool,
@@ -69,6 +74,7 @@ pub struct Run {
     pub(super) place: Place,
     class: Class,
     queries: u32,
+    effort: Option<Effort>,
     charged: Option<u64>,
     /// The task before it was of the same table.
     follows: bool,
@@ -80,7 +86,7 @@ pub struct Run {
     /// Time that others have given to the task, and that it has waited for something else.
     helped: Duration,
     blocked: Duration,
-    /// How long the present task will take, if others wait for it and that is known.
+    /// How long the present task will take, if it has a deadline, others wait for it and that is known.
     pub(super) expected: Option<Duration>,
 }
 
@@ -96,6 +102,7 @@ impl Run {
         self.place = taken.place;
         self.class = class;
         self.queries = taken.queries;
+        self.effort = taken.effort;
         self.charged = taken.charged;
         self.began = Some(now);
         self.ended = None;
@@ -139,7 +146,7 @@ impl Run {
         task
     }
 
-    /// How long the present task will take, as far as is known, if others wait meanwhile.
+    /// How long the present task will take, as far as is known, if it has a deadline and others wait meanwhile.
     pub fn expected(&self) -> Option<Duration> {
         self.expected
     }
@@ -161,6 +168,7 @@ impl Run {
             place: self.place,
             class: self.class,
             queries: self.queries,
+            effort: self.effort,
             charged: self.charged,
             follows: self.follows,
             took,

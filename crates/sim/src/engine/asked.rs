@@ -110,7 +110,7 @@ impl Engine<'_> {
             return;
         }
         query.told = true;
-        let (client, item, running) = (query.client, query.item, query.running);
+        let (client, running) = (query.client, query.running);
         let second = second_of(self.timeline.now());
         if let Some(row) = self.row_of(place) {
             match running {
@@ -118,9 +118,6 @@ impl Engine<'_> {
                 false => row.waiting += 1,
             }
             row.expired_in(second);
-        }
-        if !running {
-            self.balancer.missed(item as usize);
         }
         self.ask_again(client, 0);
     }
@@ -148,13 +145,12 @@ impl Engine<'_> {
             return false;
         }
         run.miss();
-        let (client, item) = (query.client, query.item);
+        let client = query.client;
         let second = second_of(self.timeline.now());
         if let Some(row) = self.row_of(place) {
             row.passed_over += 1;
             row.expired_in(second);
         }
-        self.balancer.missed(item as usize);
         self.ask_again(client, 0);
         self.queries.release(place);
         true
@@ -192,8 +188,10 @@ impl Engine<'_> {
         let state = &mut self.groups[group].state;
         let dead = state.search(|&place| queries[place].told, now);
         for (_, place) in dead {
-            let table = table_id(self.queries[place].item);
-            self.groups[group].state.queue.count_expired(table, 1);
+            let query = &self.queries[place];
+            let (table, effort) = (table_id(query.item), query.effort());
+            let queue = &mut self.groups[group].state.queue;
+            queue.count_expired(table, query.class, 1, effort);
             self.queries.release(place);
         }
     }

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use chiplet_policy::{
-    Costs, DomainSpec, Homes, MemoryChange, Planner, Speed, TableUsage, Time, Usage,
-};
+use chiplet_policy::queue::{InVain, IntakeAt, Queue};
+use chiplet_policy::{DomainSpec, Homes, MemoryChange, Planner, Speed, Time, Usage};
 
 use super::hardware::Holders;
 use super::items::Items;
@@ -42,8 +41,8 @@ pub(super) struct Balancer {
     planner: Planner,
     /// When the run began, in the planner's time.
     offset: Duration,
-    items: Vec<TableUsage>,
-    costs: Costs,
+    items: Vec<Usage>,
+    in_vain: InVain,
     domain_of: Vec<usize>,
     workers: Vec<usize>,
     /// Bytes and nanoseconds of each domain's workers since the last tick.
@@ -85,8 +84,8 @@ impl Balancer {
         Self {
             planner,
             offset: Duration::ZERO,
-            items: vec![TableUsage::default(); count],
-            costs: Costs::default(),
+            items: vec![Usage::default(); count],
+            in_vain: InVain::default(),
             domain_of: domain_of.collect(),
             fresh: vec![(0.0, 0.0); workers.len()],
             speed: vec![Speed::default(); workers.len()],
@@ -258,12 +257,19 @@ impl Balancer {
     }
 
     pub(super) fn ran(&mut self, item: usize) {
-        self.items[item].ran += 1;
         self.taken[item].1 += 1;
     }
 
-    pub(super) fn missed(&mut self, item: usize) {
-        self.items[item].missed += 1;
+    /// Takes note of what each item asked for in vain in a group's queue.
+    pub(super) fn note_in_vain(&mut self, group: usize, queue: &Queue<usize>) {
+        let mut counts = Vec::new();
+        let mut at = Some(IntakeAt::default());
+        while let Some(from) = at {
+            at = queue.intake_part(from, usize::MAX, &mut counts);
+        }
+        for (table, time) in self.in_vain.since(group, counts) {
+            self.items[table.slot as usize].busy += time;
+        }
     }
 
     /// What each domain could pull, in bytes a second.
@@ -285,8 +291,8 @@ impl Balancer {
     /// to decide anything.
     pub(super) fn tick(&mut self, now: Time, places: bool) {
         let planned_at = now + self.offset;
-        let used = (0..).zip(&mut self.items).map(|(slot, used)| {
-            let usage = self.costs.usage(table_id(slot), std::mem::take(used));
+        let used = self.items.iter_mut().map(|used| {
+            let usage = std::mem::take(used);
             (usage.busy.as_secs_f64(), usage.bytes as f64)
         });
         let used = used.collect();

@@ -61,6 +61,7 @@ use std::time::Duration;
 
 use chiplet_baselines::Routing;
 use chiplet_policy::group::Crossing;
+use chiplet_policy::group::Faces as _;
 use chiplet_policy::ladder::Ladder;
 use chiplet_policy::neighbours;
 use chiplet_policy::queue::{Discipline, Run};
@@ -328,6 +329,10 @@ impl<'a> Engine<'a> {
                 let tick = self.scenario.settings.tick.as_nanos() as u64;
                 self.timeline.after(tick, Event::Tick);
                 let places = self.scenario.strategy.routing == Routing::Home;
+                for group in 0..self.groups.groups() {
+                    self.balancer
+                        .note_in_vain(group, &self.groups[group].state.queue);
+                }
                 self.balancer.tick(self.timeline.time(), places);
             }
             Event::Look => self.look(),

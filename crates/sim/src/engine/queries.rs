@@ -1,8 +1,10 @@
 //! Queries under way.
 
 use std::ops::{Index, IndexMut};
+use std::time::Duration;
 
 use chiplet_policy::Class;
+use chiplet_policy::queue::Effort;
 
 use super::hardware::Asked;
 use super::units::Units;
@@ -39,6 +41,13 @@ pub(super) struct Query {
 }
 
 impl Query {
+    /// As of a closure: whether it is one of the longer ones nothing else tells.
+    pub(super) fn effort(&self) -> Option<Effort> {
+        let due = self.due?;
+        let time = Duration::from_nanos(due - self.arrived);
+        Some(Effort::new(time, 0, false))
+    }
+
     pub(super) fn asked(&self) -> Asked {
         Asked {
             table: self.table,

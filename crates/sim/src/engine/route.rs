@@ -2,7 +2,7 @@
 
 use chiplet_baselines::Routing;
 use chiplet_policy::group::Faces;
-use chiplet_policy::queue::{Class, Pace, Refusal};
+use chiplet_policy::queue::{Class, Pace, Refusal, Terms};
 use chiplet_policy::route::{self, Queues};
 use chiplet_topology::DomainId;
 
@@ -27,8 +27,7 @@ impl Engine<'_> {
             Ok(None) => {}
             Err(unplaced) => {
                 let home = &mut self.groups[unplaced.home].state;
-                home.refuse(table_id(item), 1, unplaced.refusal.is_for_places());
-                self.balancer.missed(item as usize);
+                home.refuse(table_id(item), class, 1, unplaced.refusal.is_for_places());
                 self.meter.shed += 1;
                 self.note_refused(query);
                 self.refused(query);
@@ -62,7 +61,10 @@ impl Engine<'_> {
     fn push(&mut self, group: usize, query: usize) -> Result<Pace, (Refusal, usize)> {
         let state = &self.queries[query];
         let item = state.item;
-        let terms = self.clients.terms(state.table, state.class);
+        let terms = Terms {
+            effort: state.effort(),
+            ..self.clients.terms(state.table, state.class)
+        };
         if self.gather(group, query) {
             return Ok(self.pace_of(item));
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::simulation::{DISCIPLINE, MILLI, SECOND, Simulation, source};
-use crate::queue::{Class, Discipline, IntakeAt, Queue, Run, Terms};
+use crate::queue::{Class, Discipline, Effort, IntakeAt, Queue, Run, Terms};
 use crate::{TableId, Time};
 
 #[test]
@@ -126,7 +126,7 @@ fn a_table_has_one_limit_for_both_classes_and_its_own_if_it_has_one() {
         assert!(queue.push(table, terms, 3, Time::ZERO).is_err());
     }
     queue.push(table, Terms::default(), 3, Time::ZERO).unwrap();
-    queue.count_shed(table, 2);
+    queue.count_shed(table, Class::Bulk, 2);
     let mut read = Vec::new();
     assert_eq!(
         queue.intake_part(IntakeAt::default(), 10, &mut read),
@@ -147,6 +147,48 @@ fn a_table_has_one_limit_for_both_classes_and_its_own_if_it_has_one() {
     assert_eq!(queue.move_out().len(), 3);
     queue.retire(table);
     assert_eq!((queue.retired().accepted, queue.retired().shed), (3, 2));
+}
+
+#[test]
+fn what_was_asked_for_in_vain_counts_as_what_was_asked_for_takes() {
+    let mut queue: Queue<u32> = Queue::new(DISCIPLINE, 1);
+    let table = Simulation::table(0);
+    let effort = Some(Effort::new(25 * MILLI, 0, false));
+    queue.count_shed(table, Class::Interactive, 5);
+    assert_eq!(queue.in_vain(), 0, "nobody knows what it takes");
+    let (mut run, mut now) = (Run::default(), Time::ZERO);
+    for _ in 0..50 {
+        for (effort, takes) in [(None, 60 * MILLI), (effort, MILLI / 2)] {
+            let terms = Terms {
+                effort,
+                ..Terms::default()
+            };
+            queue.push(table, terms, 0, now).unwrap();
+            queue.take(Some(0), &mut run, now).unwrap();
+            now += takes;
+            run.end(now);
+        }
+    }
+    queue.take(Some(0), &mut run, now);
+    let fresh =
+        |queue: &mut Queue<u32>, before: u64| Duration::from_nanos(queue.in_vain() - before);
+    let before = queue.in_vain();
+    queue.count_expired(table, Class::Interactive, 10, effort);
+    assert_eq!(fresh(&mut queue, before), 5 * MILLI);
+    // Found out by a worker that has taken it.
+    let before = queue.in_vain();
+    let terms = Terms {
+        effort,
+        ..Terms::default()
+    };
+    queue.push(table, terms, 0, now).unwrap();
+    queue.take(Some(0), &mut run, now).unwrap();
+    run.miss();
+    queue.take(Some(0), &mut run, now);
+    assert_eq!(fresh(&mut queue, before), MILLI / 2);
+    let before = queue.in_vain();
+    queue.count_shed(table, Class::Interactive, 1);
+    assert!(fresh(&mut queue, before) > 20 * MILLI);
 }
 
 proptest! {
