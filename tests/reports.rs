@@ -123,6 +123,29 @@ fn what_another_domain_took_says_so() {
 }
 
 #[test]
+fn what_went_to_another_domain_at_its_submit_says_so() {
+    // Home holds one task besides those that run, so the others go on to queues whose workers are idle.
+    let executor = builder(4, 2).queue_limit(1).build().unwrap();
+    let table = executor.add_closure_table("t", 1);
+    let gate = Gate::default();
+    let _open = OpenOnDrop(gate.clone());
+    let _held = hold(&executor, table, 2, &gate);
+    let at_home = home(&executor, table);
+    let mut away = 0;
+    for _ in 0..300 {
+        let submit = || executor.submit_fn(table, None, |_| ()).ok();
+        let tickets: Vec<_> = (0..4).filter_map(|_| submit()).collect();
+        for ticket in tickets {
+            let answer = ticket.reported().wait_for(HANG).expect("it is run");
+            let report = answer.unwrap().1;
+            assert_eq!(report.rung == Rung::Remote, report.domain.0 != at_home);
+            away += 1;
+        }
+    }
+    assert!(away > 0);
+}
+
+#[test]
 fn without_an_answer_there_is_no_report() {
     let executor = builder(1, 1).queue_limit(1).build().unwrap();
     let table = executor.add_table("lists", Lists::default());
