@@ -405,7 +405,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// As long as none of the class has ended here, nothing is known of the time.
+    /// As long as none of the class and effort has ended here, nothing is known of the time.
     fn count_in_vain(&mut self, table: TableId, class: Class, tasks: u64, effort: Option<Effort>) {
         let lanes = &self.orders[class as usize].lanes;
         let cost = lanes

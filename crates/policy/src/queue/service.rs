@@ -107,11 +107,15 @@ impl Service {
         }
     }
 
-    /// What one of this effort costs if it is begun; if that is not known one of any, or 0.
+    /// What one of this effort costs if it is begun, or one of any; 0 if that is unknown.
     pub(super) fn cost_of(&self, effort: Option<Effort>) -> u64 {
-        let usual = effort.map(|effort| &self.usual[effort.place(EFFORTS)]);
-        let usual = usual.filter(|usual| usual.effort == effort);
-        usual.map_or(self.home, |usual| usual.cost)
+        let Some(effort) = effort else {
+            return self.home;
+        };
+        match &self.usual[effort.place(EFFORTS)] {
+            usual if usual.effort == Some(effort) => usual.cost,
+            _ => 0,
+        }
     }
 
     /// [`Service::cost`], or that of a `typical` table's if it is unknown.

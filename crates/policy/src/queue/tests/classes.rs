@@ -187,6 +187,9 @@ fn what_was_asked_for_in_vain_counts_as_what_was_asked_for_takes() {
     queue.take(Some(0), &mut run, now);
     assert_eq!(fresh(&mut queue, before), MILLI / 2);
     let before = queue.in_vain();
+    let other = Some(Effort::new(MILLI, 0, false));
+    queue.count_expired(table, Class::Interactive, 10, other);
+    assert_eq!(fresh(&mut queue, before), Duration::ZERO, "none has ended");
     queue.count_shed(table, Class::Interactive, 1);
     assert!(fresh(&mut queue, before) > 20 * MILLI);
 }
