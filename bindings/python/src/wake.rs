@@ -130,9 +130,9 @@ impl Promises {
     }
 
     /// One that has expired while it waited.
-    fn take_late(&mut self, now: Instant) -> Option<Promise> {
-        let &(at, number) = self.deadlines.first()?;
-        if at > now { None } else { self.take(number) }
+    fn take_late(&mut self, now: Instant) -> Option<(u64, Promise)> {
+        let &(_, number) = self.deadlines.first().filter(|(at, _)| *at <= now)?;
+        Some((number, self.take(number)?))
     }
 }
 
@@ -202,7 +202,17 @@ impl Loop {
         };
         loop {
             let late = lock(&this.promises).take_late(now);
-            let Some(promise) = late else { break };
+            let Some((number, mut promise)) = late else {
+                break;
+            };
+            // Asked once more, so that what nobody has answered is counted: as refused, or as expired.
+            if let State::Waiting(ask) = promise.state
+                && let Ok(answer) = ask.submit(false)
+            {
+                promise.state = State::Asked(answer);
+                this.keep(py, number, promise);
+                continue;
+            }
             end(py, &promise.future, Err(Error::Expired.raise(py)));
         }
         for key in keys {
@@ -260,7 +270,7 @@ impl Running {
         let behind = !refuse && lock(&this.get().promises).waiting.contains_key(&key);
         let state = match behind {
             true => State::Waiting(Box::new(ask)),
-            false => match ask.submit() {
+            false => match ask.submit(!refuse) {
                 Ok(answer) => State::Asked(answer),
                 Err((reason, ask)) => match reason.expected_wait() {
                     Some(wait) if !refuse => {
@@ -315,7 +325,7 @@ fn ask_again(this: &Bound<'_, Loop>, key: &Key, most: usize) -> PyResult<()> {
         let State::Waiting(ask) = promise.state else {
             break;
         };
-        match ask.submit() {
+        match ask.submit(true) {
             Ok(answer) => promise.state = State::Asked(answer),
             Err((reason, ask)) => match reason.expected_wait() {
                 Some(wait) => {
