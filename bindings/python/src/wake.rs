@@ -95,6 +95,8 @@ struct Promises {
     deadlines: BTreeSet<(Instant, u64)>,
     /// When the loop looks at them next.
     due: Option<Instant>,
+    /// How often it has been told when: only the last time counts.
+    timer: u64,
 }
 
 impl Promises {
@@ -188,13 +190,13 @@ impl Loop {
         Ok(())
     }
 
-    /// Looks after those that wait for room. The loop calls it when they are due.
-    fn retry(slf: &Bound<'_, Self>, py: Python<'_>) -> PyResult<()> {
+    /// Looks after those that wait for room. The loop calls it when they are due, with the number that it was given.
+    fn retry(slf: &Bound<'_, Self>, py: Python<'_>, timer: u64) -> PyResult<()> {
         let (this, now) = (slf.get(), Instant::now());
         let keys: Vec<Key> = {
             let mut promises = lock(&this.promises);
-            // A later call is on its way in the place of this one. Loops may be a little early.
-            if promises.due.is_some_and(|due| due > now + SOONEST) {
+            // An earlier call has come in the place of this one, and has said when the next is due.
+            if timer != promises.timer {
                 return Ok(());
             }
             promises.due = None;
@@ -219,7 +221,8 @@ impl Loop {
             ask_again(slf, &key, usize::MAX)?;
         }
         let next = lock(&this.promises).deadlines.first().map(|(at, _)| *at);
-        next.map_or(Ok(()), |at| wake_at(slf, at))
+        // Those that expire soon after each other are told together.
+        next.map_or(Ok(()), |at| wake_at(slf, at.max(now + SOONEST)))
     }
 
     /// A future has ended. If it was cancelled, so is its search.
@@ -351,16 +354,18 @@ fn wake_after(this: &Bound<'_, Loop>, wait: Duration) -> PyResult<()> {
 
 /// Has the loop look after those that wait, at that time at the latest.
 fn wake_at(this: &Bound<'_, Loop>, at: Instant) -> PyResult<()> {
-    {
+    let timer = {
         let mut promises = lock(&this.get().promises);
         if promises.due.is_some_and(|due| due <= at) {
             return Ok(());
         }
         promises.due = Some(at);
-    }
+        promises.timer += 1;
+        promises.timer
+    };
     let seconds = at.saturating_duration_since(Instant::now()).as_secs_f64();
     let later = this.py().import("chiplet._loops")?.getattr("later")?;
-    later.call1((this, seconds)).map(drop)
+    later.call1((this, seconds, timer)).map(drop)
 }
 
 fn resolve(py: Python<'_>, future: &Py<PyAny>, answered: Answered) {

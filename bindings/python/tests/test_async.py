@@ -148,6 +148,36 @@ def test_what_waits_for_room_expires_is_cancelled_and_told(run: Run, held: Held,
     run(all_of_them())
 
 
+def test_one_timer_looks_after_all_that_wait(
+    run: Run, held: Held, hnsw: chiplet.Hnsw, queries: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executor = held.executor
+    executor.add("rows", hnsw)
+    timers: list[Callable[[], None]] = []
+
+    def later(known: Any, _seconds: float, *timer: int) -> None:
+        timers.append(lambda: known.retry(*timer))
+
+    monkeypatch.setattr("chiplet._loops.later", later)
+
+    async def all_of_them() -> None:
+        holding = await held.hold()
+        waiting = [asyncio.create_task(executor.asearch("rows", query)) for query in queries[:5]]
+        late = [asyncio.create_task(executor.asearch("rows", query, deadline=0)) for query in queries[:5]]
+        await asyncio.sleep(0)
+        for _ in range(5):
+            set_before, timers[:] = timers[:], []
+            for fire in set_before:
+                fire()
+            assert len(timers) == 1
+        held.go.set()
+        await asyncio.gather(holding, *waiting)
+        ends = await asyncio.gather(*late, return_exceptions=True)
+        assert all(isinstance(end, chiplet.Expired) for end in ends)
+
+    run(all_of_them())
+
+
 def test_what_waits_for_room_when_the_executor_closes(run: Run, held: Held, hnsw: chiplet.Hnsw, queries: Rows) -> None:
     executor = held.executor
     executor.add("rows", hnsw)
