@@ -17,7 +17,7 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
-use crate::awaited::{Answer, Answered, Ask, Key};
+use crate::awaited::{Answer, Ask, Key};
 use crate::errors::Raise;
 use crate::sync::lock;
 
@@ -248,59 +248,51 @@ impl Loop {
 }
 
 /// What the running event loop waits for.
-pub(crate) struct Running(Py<Loop>);
+pub(crate) fn running(py: Python<'_>) -> PyResult<Bound<'_, Loop>> {
+    static RUNNING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let running = RUNNING.import(py, "chiplet._loops", "running")?;
+    Ok(running.call0()?.cast_into()?)
+}
 
-impl Running {
-    pub(crate) fn find(py: Python<'_>) -> PyResult<Self> {
-        static RUNNING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        let running = RUNNING.get_or_try_init(py, || -> PyResult<_> {
-            Ok(py.import("chiplet._loops")?.getattr("running")?.unbind())
-        })?;
-        Ok(Self(running.call0(py)?.extract(py)?))
-    }
-
-    /// A future of the loop that gets the answer. What has no room is refused, or waits for it behind those that do.
-    ///
-    /// # Errors
-    /// Why it is refused for good.
-    pub(crate) fn promise(&self, py: Python<'_>, ask: Ask, refuse: bool) -> PyResult<Py<PyAny>> {
-        static PROMISE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        let make = PROMISE.get_or_try_init(py, || -> PyResult<_> {
-            Ok(py.import("chiplet._loops")?.getattr("future")?.unbind())
-        })?;
-        let this = self.0.bind(py);
-        let key = ask.key();
-        let behind = !refuse && lock(&this.get().promises).waiting.contains_key(&key);
-        let state = match behind {
-            true => State::Waiting(Box::new(ask)),
-            false => match ask.submit(!refuse) {
-                Ok(answer) => State::Asked(answer),
-                Err((reason, ask)) => match reason.expected_wait() {
-                    Some(wait) if !refuse => {
-                        wake_after(this, wait)?;
-                        State::Waiting(ask)
-                    }
-                    _ => return Err(reason.raise(py)),
-                },
+/// A future of the loop that gets the answer. What has no room is refused, or waits for it behind those that do.
+///
+/// # Errors
+/// Why it is refused for good.
+pub(crate) fn promise(this: &Bound<'_, Loop>, ask: Ask, refuse: bool) -> PyResult<Py<PyAny>> {
+    static FUTURE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let py = this.py();
+    let make = FUTURE.import(py, "chiplet._loops", "future")?;
+    let key = ask.key();
+    let behind = !refuse && lock(&this.get().promises).waiting.contains_key(&key);
+    let state = match behind {
+        true => State::Waiting(Box::new(ask)),
+        false => match ask.submit(!refuse) {
+            Ok(answer) => State::Asked(answer),
+            Err((reason, ask)) => match reason.expected_wait() {
+                Some(wait) if !refuse => {
+                    wake_after(this, wait)?;
+                    State::Waiting(ask)
+                }
+                _ => return Err(reason.raise(py)),
             },
-        };
-        let number = {
-            let mut promises = lock(&this.get().promises);
-            promises.last += 1;
-            promises.last
-        };
-        let future = make.call1(py, (&self.0, number))?;
-        let promise = Promise {
-            state,
-            key,
-            future: future.clone_ref(py),
-        };
-        if let Some(at) = promise.expires() {
-            wake_at(this, at)?;
-        }
-        this.get().keep(py, number, promise);
-        Ok(future)
+        },
+    };
+    let number = {
+        let mut promises = lock(&this.get().promises);
+        promises.last += 1;
+        promises.last
+    };
+    let future = make.call1((this, number))?.unbind();
+    let promise = Promise {
+        state,
+        key,
+        future: future.clone_ref(py),
+    };
+    if let Some(at) = promise.expires() {
+        wake_at(this, at)?;
     }
+    this.get().keep(py, number, promise);
+    Ok(future)
 }
 
 impl Loop {
@@ -310,7 +302,7 @@ impl Loop {
             let finished = Arc::clone(&self.finished);
             let waker = Waker::from(Arc::new(Number { finished, number }));
             if let Poll::Ready(answered) = answer.poll(&mut Context::from_waker(&waker)) {
-                return resolve(py, &promise.future, answered);
+                return end(py, &promise.future, answered.into_python(py));
             }
         }
         lock(&self.promises).put(number, promise);
@@ -366,10 +358,6 @@ fn wake_at(this: &Bound<'_, Loop>, at: Instant) -> PyResult<()> {
     let seconds = at.saturating_duration_since(Instant::now()).as_secs_f64();
     let later = this.py().import("chiplet._loops")?.getattr("later")?;
     later.call1((this, seconds, timer)).map(drop)
-}
-
-fn resolve(py: Python<'_>, future: &Py<PyAny>, answered: Answered) {
-    end(py, future, answered.into_python(py));
 }
 
 /// Ends a future. That it cannot be is no reason for others not to be.

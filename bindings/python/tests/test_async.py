@@ -84,9 +84,10 @@ def test_a_search_is_a_coroutine(run: Run, executor: chiplet.Executor, hnsw: chi
         async with asyncio.TaskGroup() as group:
             one = group.create_task(executor.asearch("rows", queries[0], k=3))
             many = group.create_task(executor.asearch_batch("rows", queries, k=3))
-            called = group.create_task(executor.arun("rows", int))
-        assert one.result().ids.tolist() == many.result().ids[0].tolist() and called.result() == 0
-        assert many.result().ids.shape == (200, 3)
+            block = group.create_task(executor.asearch("rows", queries, k=3))
+            called = group.create_task(executor.arun("rows", sum, [1, 2, 3]))
+        assert one.result().ids.tolist() == many.result().ids[0].tolist() and called.result() == 6
+        assert many.result().ids.shape == block.result().ids.shape == (200, 3)
         assert (await asyncio.create_task(executor.asearch("rows", queries[0], k=3))).ids.tolist() == one.result().ids.tolist()
         with pytest.raises(TypeError, match="for one vector there is asearch"):
             await executor.asearch_batch("rows", queries[0])
@@ -233,17 +234,6 @@ def test_several_loops_share_the_room(hnsw: chiplet.Hnsw, queries: Rows) -> None
         assert all(got[number] == want for number in range(4))
 
 
-def test_blocks_and_callables(run: Run, executor: chiplet.Executor, hnsw: chiplet.Hnsw, queries: Rows) -> None:
-    executor.add("rows", hnsw)
-
-    async def both() -> tuple[chiplet.Hits, int]:
-        block, called = executor.asearch("rows", queries, k=3), executor.arun("rows", sum, [1, 2, 3])
-        return await block, await called
-
-    hits, total = run(both())
-    assert hits.ids.shape == (200, 3) and total == 6
-
-
 def test_errors_are_raised_where_they_are_awaited(
     run: Run, executor: chiplet.Executor, hnsw: chiplet.Hnsw, queries: Rows
 ) -> None:
@@ -332,17 +322,6 @@ async def left(search: Coroutine[Any, Any, Any]) -> None:
     search.close()
 
 
-def test_a_loop_that_closes_with_searches_open(executor: chiplet.Executor, hnsw: chiplet.Hnsw) -> None:
-    executor.add("rows", hnsw)
-
-    async def leave() -> None:
-        await left(executor.arun("rows", time.sleep, 0.05))
-
-    asyncio.run(leave())
-    gc.collect()
-    assert executor.run("rows", int) == 0
-
-
 def test_a_callable_that_raises_stop_iteration(run: Run, executor: chiplet.Executor, hnsw: chiplet.Hnsw) -> None:
     executor.add("rows", hnsw)
 
@@ -368,6 +347,6 @@ def test_loops_that_close_with_searches_open_leave_nothing(executor: chiplet.Exe
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(20):
         asyncio.run(leave())
-    executor.run("rows", int)
+    assert executor.run("rows", int) == 0
     gc.collect()
     assert len(os.listdir("/proc/self/fd")) <= before + 1
