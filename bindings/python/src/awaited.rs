@@ -61,8 +61,8 @@ impl Ask {
         }
     }
 
-    /// Asks, or says why not and hands itself back.
-    pub(crate) fn submit(self) -> Result<Answer, (SubmitError, Box<Self>)> {
+    /// Asks, or says why not and hands itself back. No refusal is counted of who is `patient`: it is asked again.
+    pub(crate) fn submit(self, patient: bool) -> Result<Answer, (SubmitError, Box<Self>)> {
         let Self {
             executor,
             table,
@@ -71,19 +71,19 @@ impl Ask {
         let (reason, what) = match what {
             What::Query(query) => {
                 let k = query.k();
-                match executor.submit(table, query) {
+                match executor.submit_as(table, query, patient) {
                     Ok(ticket) => return Ok(Answer::One(ticket, k)),
                     Err(refused) => (refused.reason, What::Query(refused.input)),
                 }
             }
             What::Block(block) => {
                 let k = block.template().k();
-                match executor.submit_block(table, block) {
+                match executor.submit_block_as(table, block, patient) {
                     Ok(ticket) => return Ok(Answer::Block(ticket, k)),
                     Err(refused) => (refused.reason, What::Block(refused.input)),
                 }
             }
-            What::Call(call) => match executor.submit_fn(table, None, call) {
+            What::Call(call) => match executor.submit_fn_as(table, None, call, patient) {
                 Ok(ticket) => return Ok(Answer::Called(ticket)),
                 Err(refused) => (refused.reason, What::Call(refused.input)),
             },

@@ -22,8 +22,7 @@ use crate::hits::Hits;
 use crate::query::{Settings, by_name, seconds};
 use crate::shared::{Shared, counted};
 use crate::tables::PyTable;
-use crate::wake::Running;
-use crate::{describe, ending, waiting};
+use crate::{describe, ending, waiting, wake};
 
 thread_local! {
     /// Where the executor is whose callable this thread runs, or 0.
@@ -374,12 +373,12 @@ impl PyExecutor {
         if batch {
             asked.rows.must_be_many("asearch_batch", "asearch")?;
         }
-        let running = Running::find(py)?;
+        let running = wake::running(py)?;
         let what = match asked.query() {
             Some(query) => What::Query(query),
             None => What::Block(asked.block(py)?),
         };
-        running.promise(py, self.ask(table, what), refuse)
+        wake::promise(&running, self.ask(table, what), refuse)
     }
 
     /// Calls `fn(*args, **kwargs)` on a worker of the table's home and returns what it returns. It holds Python's lock as any
@@ -411,9 +410,9 @@ impl PyExecutor {
         kwargs: Option<Py<PyDict>>,
     ) -> PyResult<Py<PyAny>> {
         let table = self.known(py, name)?.id;
-        let running = Running::find(py)?;
+        let running = wake::running(py)?;
         let what = What::Call(self.call(code, args, kwargs));
-        running.promise(py, self.ask(table, what), false)
+        wake::promise(&running, self.ask(table, what), false)
     }
 
     /// Counters, latencies and homes of all tables and domains.

@@ -73,9 +73,7 @@ impl Hits {
         static HITS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         // A named tuple as tuples make it: no bytecode runs.
         static NEW: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        let class = HITS.get_or_try_init(py, || -> PyResult<_> {
-            Ok(py.import("chiplet._hits")?.getattr("Hits")?.unbind())
-        })?;
+        let class = HITS.import(py, "chiplet._hits", "Hits")?;
         let new = NEW.get_or_try_init(py, || -> PyResult<_> {
             Ok(py.get_type::<PyTuple>().getattr("__new__")?.unbind())
         })?;

@@ -17,7 +17,7 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
-use crate::awaited::{Answer, Answered, Ask, Key};
+use crate::awaited::{Answer, Ask, Key};
 use crate::errors::Raise;
 use crate::sync::lock;
 
@@ -95,6 +95,8 @@ struct Promises {
     deadlines: BTreeSet<(Instant, u64)>,
     /// When the loop looks at them next.
     due: Option<Instant>,
+    /// How often it has been told when: only the last time counts.
+    timer: u64,
 }
 
 impl Promises {
@@ -130,9 +132,9 @@ impl Promises {
     }
 
     /// One that has expired while it waited.
-    fn take_late(&mut self, now: Instant) -> Option<Promise> {
-        let &(at, number) = self.deadlines.first()?;
-        if at > now { None } else { self.take(number) }
+    fn take_late(&mut self, now: Instant) -> Option<(u64, Promise)> {
+        let &(_, number) = self.deadlines.first().filter(|(at, _)| *at <= now)?;
+        Some((number, self.take(number)?))
     }
 }
 
@@ -188,13 +190,13 @@ impl Loop {
         Ok(())
     }
 
-    /// Looks after those that wait for room. The loop calls it when they are due.
-    fn retry(slf: &Bound<'_, Self>, py: Python<'_>) -> PyResult<()> {
+    /// Looks after those that wait for room. The loop calls it when they are due, with the number that it was given.
+    fn retry(slf: &Bound<'_, Self>, py: Python<'_>, timer: u64) -> PyResult<()> {
         let (this, now) = (slf.get(), Instant::now());
         let keys: Vec<Key> = {
             let mut promises = lock(&this.promises);
-            // A later call is on its way in the place of this one. Loops may be a little early.
-            if promises.due.is_some_and(|due| due > now + SOONEST) {
+            // An earlier call has come in the place of this one, and has said when the next is due.
+            if timer != promises.timer {
                 return Ok(());
             }
             promises.due = None;
@@ -202,14 +204,25 @@ impl Loop {
         };
         loop {
             let late = lock(&this.promises).take_late(now);
-            let Some(promise) = late else { break };
+            let Some((number, mut promise)) = late else {
+                break;
+            };
+            // Asked once more, so that what nobody has answered is counted: as refused, or as expired.
+            if let State::Waiting(ask) = promise.state
+                && let Ok(answer) = ask.submit(false)
+            {
+                promise.state = State::Asked(answer);
+                this.keep(py, number, promise);
+                continue;
+            }
             end(py, &promise.future, Err(Error::Expired.raise(py)));
         }
         for key in keys {
             ask_again(slf, &key, usize::MAX)?;
         }
         let next = lock(&this.promises).deadlines.first().map(|(at, _)| *at);
-        next.map_or(Ok(()), |at| wake_at(slf, at))
+        // Those that expire soon after each other are told together.
+        next.map_or(Ok(()), |at| wake_at(slf, at.max(now + SOONEST)))
     }
 
     /// A future has ended. If it was cancelled, so is its search.
@@ -235,59 +248,51 @@ impl Loop {
 }
 
 /// What the running event loop waits for.
-pub(crate) struct Running(Py<Loop>);
+pub(crate) fn running(py: Python<'_>) -> PyResult<Bound<'_, Loop>> {
+    static RUNNING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let running = RUNNING.import(py, "chiplet._loops", "running")?;
+    Ok(running.call0()?.cast_into()?)
+}
 
-impl Running {
-    pub(crate) fn find(py: Python<'_>) -> PyResult<Self> {
-        static RUNNING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        let running = RUNNING.get_or_try_init(py, || -> PyResult<_> {
-            Ok(py.import("chiplet._loops")?.getattr("running")?.unbind())
-        })?;
-        Ok(Self(running.call0(py)?.extract(py)?))
-    }
-
-    /// A future of the loop that gets the answer. What has no room is refused, or waits for it behind those that do.
-    ///
-    /// # Errors
-    /// Why it is refused for good.
-    pub(crate) fn promise(&self, py: Python<'_>, ask: Ask, refuse: bool) -> PyResult<Py<PyAny>> {
-        static PROMISE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        let make = PROMISE.get_or_try_init(py, || -> PyResult<_> {
-            Ok(py.import("chiplet._loops")?.getattr("future")?.unbind())
-        })?;
-        let this = self.0.bind(py);
-        let key = ask.key();
-        let behind = !refuse && lock(&this.get().promises).waiting.contains_key(&key);
-        let state = match behind {
-            true => State::Waiting(Box::new(ask)),
-            false => match ask.submit() {
-                Ok(answer) => State::Asked(answer),
-                Err((reason, ask)) => match reason.expected_wait() {
-                    Some(wait) if !refuse => {
-                        wake_after(this, wait)?;
-                        State::Waiting(ask)
-                    }
-                    _ => return Err(reason.raise(py)),
-                },
+/// A future of the loop that gets the answer. What has no room is refused, or waits for it behind those that do.
+///
+/// # Errors
+/// Why it is refused for good.
+pub(crate) fn promise(this: &Bound<'_, Loop>, ask: Ask, refuse: bool) -> PyResult<Py<PyAny>> {
+    static FUTURE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let py = this.py();
+    let make = FUTURE.import(py, "chiplet._loops", "future")?;
+    let key = ask.key();
+    let behind = !refuse && lock(&this.get().promises).waiting.contains_key(&key);
+    let state = match behind {
+        true => State::Waiting(Box::new(ask)),
+        false => match ask.submit(!refuse) {
+            Ok(answer) => State::Asked(answer),
+            Err((reason, ask)) => match reason.expected_wait() {
+                Some(wait) if !refuse => {
+                    wake_after(this, wait)?;
+                    State::Waiting(ask)
+                }
+                _ => return Err(reason.raise(py)),
             },
-        };
-        let number = {
-            let mut promises = lock(&this.get().promises);
-            promises.last += 1;
-            promises.last
-        };
-        let future = make.call1(py, (&self.0, number))?;
-        let promise = Promise {
-            state,
-            key,
-            future: future.clone_ref(py),
-        };
-        if let Some(at) = promise.expires() {
-            wake_at(this, at)?;
-        }
-        this.get().keep(py, number, promise);
-        Ok(future)
+        },
+    };
+    let number = {
+        let mut promises = lock(&this.get().promises);
+        promises.last += 1;
+        promises.last
+    };
+    let future = make.call1((this, number))?.unbind();
+    let promise = Promise {
+        state,
+        key,
+        future: future.clone_ref(py),
+    };
+    if let Some(at) = promise.expires() {
+        wake_at(this, at)?;
     }
+    this.get().keep(py, number, promise);
+    Ok(future)
 }
 
 impl Loop {
@@ -297,7 +302,7 @@ impl Loop {
             let finished = Arc::clone(&self.finished);
             let waker = Waker::from(Arc::new(Number { finished, number }));
             if let Poll::Ready(answered) = answer.poll(&mut Context::from_waker(&waker)) {
-                return resolve(py, &promise.future, answered);
+                return end(py, &promise.future, answered.into_python(py));
             }
         }
         lock(&self.promises).put(number, promise);
@@ -315,7 +320,7 @@ fn ask_again(this: &Bound<'_, Loop>, key: &Key, most: usize) -> PyResult<()> {
         let State::Waiting(ask) = promise.state else {
             break;
         };
-        match ask.submit() {
+        match ask.submit(true) {
             Ok(answer) => promise.state = State::Asked(answer),
             Err((reason, ask)) => match reason.expected_wait() {
                 Some(wait) => {
@@ -341,20 +346,18 @@ fn wake_after(this: &Bound<'_, Loop>, wait: Duration) -> PyResult<()> {
 
 /// Has the loop look after those that wait, at that time at the latest.
 fn wake_at(this: &Bound<'_, Loop>, at: Instant) -> PyResult<()> {
-    {
+    let timer = {
         let mut promises = lock(&this.get().promises);
         if promises.due.is_some_and(|due| due <= at) {
             return Ok(());
         }
         promises.due = Some(at);
-    }
+        promises.timer += 1;
+        promises.timer
+    };
     let seconds = at.saturating_duration_since(Instant::now()).as_secs_f64();
     let later = this.py().import("chiplet._loops")?.getattr("later")?;
-    later.call1((this, seconds)).map(drop)
-}
-
-fn resolve(py: Python<'_>, future: &Py<PyAny>, answered: Answered) {
-    end(py, future, answered.into_python(py));
+    later.call1((this, seconds, timer)).map(drop)
 }
 
 /// Ends a future. That it cannot be is no reason for others not to be.

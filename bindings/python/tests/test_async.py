@@ -72,7 +72,9 @@ def test_a_thousand_on_one_loop(room: int, run: Run, hnsw: chiplet.Hnsw, queries
             assert hits.distances.tolist() == want.distances[row % 200].tolist()
         # No thread a query.
         assert threading.active_count() == threads
-        assert executor.snapshot()["total"]["done"] == 1_200
+        # Who waits for room is refused nothing, however often it asks.
+        total = executor.snapshot()["total"]
+        assert (total["accepted"], total["done"], total["shed"]) == (1_200, 1_200, 0)
 
 
 def test_a_search_is_a_coroutine(run: Run, executor: chiplet.Executor, hnsw: chiplet.Hnsw, queries: Rows) -> None:
@@ -82,9 +84,10 @@ def test_a_search_is_a_coroutine(run: Run, executor: chiplet.Executor, hnsw: chi
         async with asyncio.TaskGroup() as group:
             one = group.create_task(executor.asearch("rows", queries[0], k=3))
             many = group.create_task(executor.asearch_batch("rows", queries, k=3))
-            called = group.create_task(executor.arun("rows", int))
-        assert one.result().ids.tolist() == many.result().ids[0].tolist() and called.result() == 0
-        assert many.result().ids.shape == (200, 3)
+            block = group.create_task(executor.asearch("rows", queries, k=3))
+            called = group.create_task(executor.arun("rows", sum, [1, 2, 3]))
+        assert one.result().ids.tolist() == many.result().ids[0].tolist() and called.result() == 6
+        assert many.result().ids.shape == block.result().ids.shape == (200, 3)
         assert (await asyncio.create_task(executor.asearch("rows", queries[0], k=3))).ids.tolist() == one.result().ids.tolist()
         with pytest.raises(TypeError, match="for one vector there is asearch"):
             await executor.asearch_batch("rows", queries[0])
@@ -139,7 +142,39 @@ def test_what_waits_for_room_expires_is_cancelled_and_told(run: Run, held: Held,
         held.go.set()
         answered = await asyncio.gather(holding, *gone[:1], *waiting[1::2])
         assert len(answered) == 102
-        assert executor.snapshot()["total"]["done"] == 102
+        # Those that expired are told as refused, each once. The others were answered, cancelled, or their table went.
+        total = executor.snapshot()["total"]
+        assert (total["done"], total["shed"]) == (102, 200)
+
+    run(all_of_them())
+
+
+def test_one_timer_looks_after_all_that_wait(
+    run: Run, held: Held, hnsw: chiplet.Hnsw, queries: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executor = held.executor
+    executor.add("rows", hnsw)
+    timers: list[Callable[[], None]] = []
+
+    def later(known: Any, _seconds: float, *timer: int) -> None:
+        timers.append(lambda: known.retry(*timer))
+
+    monkeypatch.setattr("chiplet._loops.later", later)
+
+    async def all_of_them() -> None:
+        holding = await held.hold()
+        waiting = [asyncio.create_task(executor.asearch("rows", query)) for query in queries[:5]]
+        late = [asyncio.create_task(executor.asearch("rows", query, deadline=0)) for query in queries[:5]]
+        await asyncio.sleep(0)
+        for _ in range(5):
+            set_before, timers[:] = timers[:], []
+            for fire in set_before:
+                fire()
+            assert len(timers) == 1
+        held.go.set()
+        await asyncio.gather(holding, *waiting)
+        ends = await asyncio.gather(*late, return_exceptions=True)
+        assert all(isinstance(end, chiplet.Expired) for end in ends)
 
     run(all_of_them())
 
@@ -197,17 +232,6 @@ def test_several_loops_share_the_room(hnsw: chiplet.Hnsw, queries: Rows) -> None
         for thread in threads:
             thread.join()
         assert all(got[number] == want for number in range(4))
-
-
-def test_blocks_and_callables(run: Run, executor: chiplet.Executor, hnsw: chiplet.Hnsw, queries: Rows) -> None:
-    executor.add("rows", hnsw)
-
-    async def both() -> tuple[chiplet.Hits, int]:
-        block, called = executor.asearch("rows", queries, k=3), executor.arun("rows", sum, [1, 2, 3])
-        return await block, await called
-
-    hits, total = run(both())
-    assert hits.ids.shape == (200, 3) and total == 6
 
 
 def test_errors_are_raised_where_they_are_awaited(
@@ -298,17 +322,6 @@ async def left(search: Coroutine[Any, Any, Any]) -> None:
     search.close()
 
 
-def test_a_loop_that_closes_with_searches_open(executor: chiplet.Executor, hnsw: chiplet.Hnsw) -> None:
-    executor.add("rows", hnsw)
-
-    async def leave() -> None:
-        await left(executor.arun("rows", time.sleep, 0.05))
-
-    asyncio.run(leave())
-    gc.collect()
-    assert executor.run("rows", int) == 0
-
-
 def test_a_callable_that_raises_stop_iteration(run: Run, executor: chiplet.Executor, hnsw: chiplet.Hnsw) -> None:
     executor.add("rows", hnsw)
 
@@ -334,6 +347,6 @@ def test_loops_that_close_with_searches_open_leave_nothing(executor: chiplet.Exe
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(20):
         asyncio.run(leave())
-    executor.run("rows", int)
+    assert executor.run("rows", int) == 0
     gc.collect()
     assert len(os.listdir("/proc/self/fd")) <= before + 1

@@ -246,6 +246,18 @@ impl Executor {
         table: TableId,
         query: Query,
     ) -> Result<Ticket<Vec<Neighbor>>, Refused<Query>> {
+        self.submit_as(table, query, false)
+    }
+
+    /// [`Executor::submit`] for a caller that is `patient`: it waits where there is no room and asks again until it is answered,
+    /// so it is counted nowhere as refused.
+    #[doc(hidden)]
+    pub fn submit_as(
+        &self,
+        table: TableId,
+        query: Query,
+        patient: bool,
+    ) -> Result<Ticket<Vec<Neighbor>>, Refused<Query>> {
         let entry = match self.find_index(table, std::slice::from_ref(&query)) {
             Ok(entry) => entry,
             Err(reason) => {
@@ -260,7 +272,7 @@ impl Executor {
         let task = Arc::new(search::task(header, query));
         match self
             .engine
-            .admit(&task.header.entry, Arc::clone(&task) as _)
+            .admit(&task.header.entry, Arc::clone(&task) as _, patient)
         {
             Ok(()) => Ok(Ticket::live(task)),
             Err(reason) => {
@@ -307,6 +319,22 @@ impl Executor {
         F: FnOnce(&mut Context) -> T + Send + 'static,
         T: Send + 'static,
     {
+        self.submit_fn_as(table, deadline, code, false)
+    }
+
+    /// [`Executor::submit_fn`], as [`Executor::submit_as`] says.
+    #[doc(hidden)]
+    pub fn submit_fn_as<F, T>(
+        &self,
+        table: TableId,
+        deadline: Option<Instant>,
+        code: F,
+        patient: bool,
+    ) -> Result<Ticket<T>, Refused<F>>
+    where
+        F: FnOnce(&mut Context) -> T + Send + 'static,
+        T: Send + 'static,
+    {
         let entry = match self.find(table) {
             Ok(entry) => entry,
             Err(reason) => {
@@ -322,7 +350,7 @@ impl Executor {
         ));
         match self
             .engine
-            .admit(&task.header.entry, Arc::clone(&task) as _)
+            .admit(&task.header.entry, Arc::clone(&task) as _, patient)
         {
             Ok(()) => Ok(Ticket::live(task)),
             Err(reason) => match task.work.take() {

@@ -289,7 +289,8 @@ impl<T> Queue<T> {
         tasks: usize,
         at: Time,
     ) {
-        if matches!(refusal, Refusal::GroupFull | Refusal::TableFull) && !terms.goes_on {
+        let is_asked_once = !terms.goes_on && !terms.patient;
+        if matches!(refusal, Refusal::GroupFull | Refusal::TableFull) && is_asked_once {
             let at = at.as_nanos();
             let queries = tasks as u64 * u64::from(terms.queries);
             let much = self.much();
@@ -566,7 +567,7 @@ impl<T> Queue<T> {
                             limit,
                             queries: popped.queries,
                             effort: popped.effort,
-                            goes_on: false,
+                            ..Terms::default()
                         },
                         at: Time::from_nanos(popped.at),
                         task: popped.task,

@@ -36,6 +36,6 @@ def future(known: Loop, number: int) -> asyncio.Future[Any]:
     return made
 
 
-def later(known: Loop, seconds: float) -> None:
+def later(known: Loop, seconds: float, timer: int) -> None:
     """Has the running loop look after those that wait for room."""
-    asyncio.get_running_loop().call_later(seconds, known.retry)
+    asyncio.get_running_loop().call_later(seconds, known.retry, timer)

@@ -39,11 +39,18 @@ impl Engine {
         group.copied().flatten().unwrap_or(0)
     }
 
-    /// Accepts `task` for its table's home, or says why not.
-    pub(crate) fn admit(&self, entry: &TableEntry, task: Arc<dyn Task>) -> Result<(), SubmitError> {
+    /// Accepts `task` for its table's home, or says why not. Of a caller that is `patient` no refusal is counted: it waits for
+    /// room and asks again.
+    pub(crate) fn admit(
+        &self,
+        entry: &TableEntry,
+        task: Arc<dyn Task>,
+        patient: bool,
+    ) -> Result<(), SubmitError> {
         let (at, class) = (task.header().accepted, task.header().class);
         let terms = Terms {
             effort: task.header().effort,
+            patient,
             ..entry.state.options.terms(class)
         };
         // If the last query had work for others this one probably has. Were they woken by its runner, which sleeps too,
@@ -57,7 +64,7 @@ impl Engine {
             }
             Ok(pace)
         };
-        self.place(entry, task, 1, (at, class), push)
+        self.place(entry, task, u64::from(!patient), (at, class), push)
             .map_err(|(refusal, _)| refusal)
     }
 
@@ -100,7 +107,7 @@ impl Engine {
         homes.iter().map(|home| at_work(home.domain)).sum()
     }
 
-    /// Finds a group for `load`, which counts as `weight` tasks of a class that came at `at`: its table's home if that
+    /// Finds a group for `load`, which if refused counts as `weight` tasks, of a class that came at `at`: its table's home if that
     /// has places, else one that helps. Hands it back with the reason if there is none. `push` tries a group.
     pub(crate) fn place<L>(
         &self,

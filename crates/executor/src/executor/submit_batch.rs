@@ -94,7 +94,7 @@ impl Executor {
             batch.tell_nothing();
             return Ok(Ticket::live(batch));
         }
-        match Arc::clone(&batch).admit(&self.engine) {
+        match Arc::clone(&batch).admit(&self.engine, false) {
             Ok(()) => Ok(Ticket::live(batch)),
             Err((reason, other)) => {
                 drop(other);

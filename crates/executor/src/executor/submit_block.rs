@@ -86,7 +86,18 @@ impl Executor {
         table: TableId,
         block: Block,
     ) -> Result<Ticket<BlockAnswers>, Refused<Block>> {
-        self.begin_block(table, &block).map_err(|reason| {
+        self.submit_block_as(table, block, false)
+    }
+
+    /// [`Executor::submit_block`], as [`Executor::submit_as`] says.
+    #[doc(hidden)]
+    pub fn submit_block_as(
+        &self,
+        table: TableId,
+        block: Block,
+        patient: bool,
+    ) -> Result<Ticket<BlockAnswers>, Refused<Block>> {
+        self.begin_block(table, &block, patient).map_err(|reason| {
             let input = block;
             Refused { reason, input }
         })
@@ -96,6 +107,7 @@ impl Executor {
         &self,
         table: TableId,
         block: &Block,
+        patient: bool,
     ) -> Result<Ticket<BlockAnswers>, SubmitError> {
         let template = block.template();
         let entry = self.find_index(table, std::slice::from_ref(template))?;
@@ -108,7 +120,7 @@ impl Executor {
             bulk.tell_nothing();
             return Ok(Ticket::live(bulk));
         }
-        let admitted = Arc::clone(&bulk).admit(&self.engine);
+        let admitted = Arc::clone(&bulk).admit(&self.engine, patient);
         admitted.map_err(|(reason, _)| reason)?;
         Ok(Ticket::live(bulk))
     }

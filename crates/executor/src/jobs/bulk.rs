@@ -241,12 +241,20 @@ impl<L: Load> BulkTask<L> {
         (claims.into_iter().map(part).collect(), queries, most)
     }
 
-    /// Has its first parts accepted or hands it back.
-    pub(crate) fn admit(self: Arc<Self>, engine: &Engine) -> Result<(), (SubmitError, Arc<Self>)> {
+    /// Has its first parts accepted or hands it back. Of a caller that is `patient` no refusal is counted: it waits for room and
+    /// asks again.
+    pub(crate) fn admit(
+        self: Arc<Self>,
+        engine: &Engine,
+        patient: bool,
+    ) -> Result<(), (SubmitError, Arc<Self>)> {
         let bulk = self;
         let entry = bulk.header.entry.clone();
         let (at, class) = (bulk.header.accepted, bulk.header.class);
-        let terms = entry.state.options.terms(class);
+        let terms = Terms {
+            patient,
+            ..entry.state.options.terms(class)
+        };
         let (len, places) = (bulk.len(), engine.places(&entry));
         let is_fed = bulk.work.load.is_fed(places);
         let (longest, weight) = match is_fed {
@@ -254,6 +262,7 @@ impl<L: Load> BulkTask<L> {
             true => (FIRST_PART, len.min(LONGEST_PART)),
             false => (LONGEST_PART, len),
         };
+        let weight = if patient { 0 } else { weight as u64 };
         let push = |group, bulk: Arc<Self>| {
             let workers = engine.hub.groups.at_work_in(group);
             let push = |parts| {
@@ -280,7 +289,7 @@ impl<L: Load> BulkTask<L> {
             };
             pushed.map_err(|refusal| (refusal, bulk))
         };
-        engine.place(&entry, bulk, weight as u64, (at, class), push)
+        engine.place(&entry, bulk, weight, (at, class), push)
     }
 
     /// Whether further queries may be begun.

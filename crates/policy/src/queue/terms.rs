@@ -23,6 +23,8 @@ pub struct Terms {
     /// The task goes on with work of which a part has been accepted before. A closed queue takes it while others wait
     /// there: whoever runs those runs it, too. With nobody else there it has to make way for nobody.
     pub goes_on: bool,
+    /// Its caller waits for a place: a task that is refused comes again, so its refusals say nothing of how much is asked for.
+    pub patient: bool,
 }
 
 impl Default for Terms {
@@ -34,6 +36,7 @@ impl Default for Terms {
             queries: 1,
             effort: None,
             goes_on: false,
+            patient: false,
         }
     }
 }

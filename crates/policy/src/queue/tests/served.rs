@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use crate::queue::{Discipline, Queue, Refusal, Run, Terms};
+use crate::queue::{Discipline, Pace, Queue, Refusal, Run, Terms};
 use crate::{TableId, Time};
 
 const fn table(slot: u32) -> TableId {
@@ -173,6 +173,31 @@ fn a_table_that_flooded_has_its_share_again_soon_after() {
     bench.push(0, 1);
     bench.push(1, 2);
     assert_eq!(bench.drain(QUERY), [1, 2]);
+}
+
+#[test]
+fn a_table_whose_callers_wait_for_room_asks_for_what_is_served() {
+    for (patient, expected) in [(true, Pace::Within), (false, Pace::OverShare)] {
+        let mut bench = Bench::new(PLAIN, 1);
+        let terms = Terms {
+            limit: Some(2),
+            patient,
+            ..Terms::default()
+        };
+        let mut pace = Pace::Within;
+        for _ in 0..300 {
+            while let Ok(accepted) = bench.queue.push(table(0), terms, 0, bench.now) {
+                pace = accepted;
+            }
+            for _ in 0..10 {
+                let again = bench.queue.push(table(0), terms, 0, bench.now);
+                assert_eq!(again, Err((Refusal::TableFull, 0)));
+            }
+            bench.run(micros(2_000));
+            bench.now += micros(2_000);
+        }
+        assert_eq!(pace, expected, "patient: {patient}");
+    }
 }
 
 #[test]
