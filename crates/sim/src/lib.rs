@@ -32,7 +32,6 @@
 mod cache;
 mod compute;
 mod engine;
-mod ideas;
 mod machine;
 mod outcome;
 pub mod trace;
@@ -42,7 +41,6 @@ pub use compute::Compute;
 #[doc(hidden)]
 pub use engine::replay::replay;
 pub use engine::{Load, Scenario, Settings};
-pub use ideas::{Budgets, Ideas};
 pub use machine::{Costs, Machine, MachineError, PRESETS, Pages, UnderLoad, Ways};
 pub use outcome::{Expired, Moved, Outcome, Percentiles, Served};
 pub use workload::{

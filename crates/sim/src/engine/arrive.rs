@@ -43,14 +43,12 @@ impl Engine<'_> {
         Query {
             serial: self.meter.sent,
             table,
-            item: self.items.of(self.scenario, table, number),
             number,
             arrived: self.timeline.now(),
             started: 0,
             segment: 0,
             busy: 0,
             units: None,
-            mates: Vec::new(),
             client: None,
             row: None,
             class: Class::Interactive,
@@ -64,8 +62,8 @@ impl Engine<'_> {
     /// A query has been answered.
     pub(super) fn answered(&mut self, query: usize) {
         let ended = &self.queries[query];
-        let (arrived, item, client) = (ended.arrived, ended.item, ended.client);
-        self.balancer.ran(item as usize);
+        let (arrived, table, client) = (ended.arrived, ended.table, ended.client);
+        self.balancer.ran(table as usize);
         if ended.told {
             self.queries.release(query);
             return;

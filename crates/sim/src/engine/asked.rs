@@ -9,8 +9,7 @@ use chiplet_baselines::Routing;
 use chiplet_policy::is_too_late;
 
 use super::clients::nanos;
-use super::items::table_id;
-use super::queries::Query;
+use super::queries::{Query, table_id};
 use super::route::PAUSE;
 use super::rows::{Row, second_of};
 use super::scenario::Load;
@@ -170,8 +169,8 @@ impl Engine<'_> {
         let domain = self.domains[self.workers[worker].domain];
         let query = &mut self.queries[place];
         query.running = true;
-        let (item, table, waited) = (query.item, query.table, self.timeline.now() - query.arrived);
-        let at_home = self.balancer.homes[item as usize].contains(domain);
+        let (table, waited) = (query.table, self.timeline.now() - query.arrived);
+        let at_home = self.balancer.homes[table as usize].contains(domain);
         let has_home = self.scenario.strategy.routing == Routing::Home;
         if let Some(row) = self.row_of(place) {
             row.waited(waited);
@@ -189,7 +188,7 @@ impl Engine<'_> {
         let dead = state.search(|&place| queries[place].told, now);
         for (_, place) in dead {
             let query = &self.queries[place];
-            let (table, effort) = (table_id(query.item), query.effort());
+            let (table, effort) = (table_id(query.table), query.effort());
             let queue = &mut self.groups[group].state.queue;
             queue.count_expired(table, query.class, 1, effort);
             self.queries.release(place);

@@ -6,10 +6,8 @@ use chiplet_policy::queue::{InVain, IntakeAt, Queue};
 use chiplet_policy::{DomainSpec, Homes, MemoryChange, Planner, Speed, Time, Usage};
 
 use super::hardware::Holders;
-use super::items::Items;
-use super::items::table_id;
+use super::queries::table_id;
 use super::scenario::{Load, Scenario};
-use crate::ideas::Budgets;
 use crate::outcome::Moved;
 use crate::workload::Plan;
 
@@ -21,16 +19,16 @@ const ENOUGH: u64 = 20;
 
 /// What queries took in a pilot run.
 pub(super) struct Means {
-    /// Nanoseconds and number of each item's queries.
+    /// Nanoseconds and number of each table's queries.
     taken: Vec<(u64, u64)>,
     /// How many times what computing takes.
     factor: f64,
 }
 
 impl Means {
-    /// Seconds of an item's mean query, whose computing takes so many.
-    fn seconds(&self, item: usize, computing: f64) -> f64 {
-        match self.taken[item] {
+    /// Seconds of a table's mean query, whose computing takes so many.
+    fn seconds(&self, table: usize, computing: f64) -> f64 {
+        match self.taken[table] {
             (nanos, ran) if ran >= ENOUGH => nanos as f64 / ran as f64 / 1e9,
             _ => computing * self.factor,
         }
@@ -41,7 +39,8 @@ pub(super) struct Balancer {
     planner: Planner,
     /// When the run began, in the planner's time.
     offset: Duration,
-    items: Vec<Usage>,
+    /// What each table has used since the last tick.
+    usage: Vec<Usage>,
     in_vain: InVain,
     domain_of: Vec<usize>,
     workers: Vec<usize>,
@@ -49,23 +48,18 @@ pub(super) struct Balancer {
     fresh: Vec<(f64, f64)>,
     speed: Vec<Speed>,
     pub(super) remaps: Vec<Moved>,
-    /// Where each item lives.
+    /// Where each table lives.
     pub(super) homes: Vec<Homes>,
     /// Whose homes are not the planner's to change.
     fixed: Vec<bool>,
-    /// What all queries of each item took, for [`Balancer::means`].
+    /// What all queries of each table took, for [`Balancer::means`].
     taken: Vec<(u64, u64)>,
-    /// Each item's size.
-    pub(super) bytes: Vec<u64>,
     /// The packages whose memory holds each table.
     pub(super) holders: Vec<Holders>,
-    /// Each domain's cache.
-    pub(super) caches: Vec<u64>,
-    budgets: Budgets,
 }
 
 impl Balancer {
-    pub(super) fn new(scenario: &Scenario<'_>, items: &Items) -> Self {
+    pub(super) fn new(scenario: &Scenario<'_>) -> Self {
         let domains = scenario.machine.topology.domains();
         let specs = domains.iter();
         let specs = specs.map(|domain| DomainSpec::of(domain, domain.cores.len() as u32));
@@ -73,18 +67,13 @@ impl Balancer {
         let workers: Vec<usize> = domains.iter().map(|domain| domain.cores.len()).collect();
         let domain_of = workers.iter().enumerate();
         let domain_of = domain_of.flat_map(|(domain, &cores)| std::iter::repeat_n(domain, cores));
-        let count = items.tables.len();
         let tables = &scenario.prepared.workload.tables;
-        let bytes =
-            items.tables.iter().enumerate().map(|(item, &table)| {
-                tables[table as usize].bytes() / u64::from(items.siblings(item))
-            });
         let mut planner = Planner::new(config, specs.collect());
         planner.set_memory_budget(scenario.settings.memory_budget);
         Self {
             planner,
             offset: Duration::ZERO,
-            items: vec![Usage::default(); count],
+            usage: vec![Usage::default(); tables.len()],
             in_vain: InVain::default(),
             domain_of: domain_of.collect(),
             fresh: vec![(0.0, 0.0); workers.len()],
@@ -93,8 +82,7 @@ impl Balancer {
             remaps: Vec::new(),
             homes: Vec::new(),
             fixed: Vec::new(),
-            taken: vec![(0, 0); count],
-            bytes: bytes.collect(),
+            taken: vec![(0, 0); tables.len()],
             holders: match scenario.holders {
                 Some(holders) => {
                     assert_eq!(holders.len(), tables.len(), "one holder a table");
@@ -104,57 +92,49 @@ impl Balancer {
                     .map(|table| vec![scenario.machine.holder(table)])
                     .collect(),
             },
-            caches: domains.iter().map(|domain| domain.cache_bytes).collect(),
-            budgets: scenario.settings.ideas.budgets,
         }
     }
 
     /// Places all tables, and lets the placement settle on service times that a pilot run has measured, if there are any.
-    pub(super) fn place(
-        &mut self,
-        scenario: &Scenario<'_>,
-        items: &Items,
-        shares: &[f64],
-        means: Option<&Means>,
-    ) {
+    pub(super) fn place(&mut self, scenario: &Scenario<'_>, shares: &[f64], means: Option<&Means>) {
         let domains = scenario.machine.topology.domains();
-        for (slot, &table) in items.tables.iter().enumerate() {
-            let bytes = match self.budgets.cache {
-                true => self.bytes[slot],
-                false => 0,
-            };
-            let id = table_id(slot as u32);
-            let holder = self.holders[table as usize][0] as u32;
-            self.planner.add_table_on(id, bytes, Some(holder));
+        let tables = &scenario.prepared.workload.tables;
+        for ((slot, table), holders) in (0..).zip(tables).zip(&self.holders) {
+            let holder = holders[0] as u32;
+            self.planner
+                .add_table_on(table_id(slot), table.bytes(), Some(holder));
         }
         if let Some(means) = means {
-            self.settle(scenario, items, shares, means);
+            self.settle(scenario, shares, means);
         }
         let placement = self.planner.placement();
         let asking = &scenario.prepared.workload.asking;
-        for (slot, &table) in (0..).zip(&items.tables) {
-            let home = asking.home(table as usize);
+        for table in 0..tables.len() {
+            let home = asking.home(table);
             let given = home.and_then(|home| domains.get(home));
-            let planned = placement.homes(table_id(slot)).cloned();
+            let planned = placement.homes(table_id(table as u32)).cloned();
             self.homes.push(match given {
                 Some(domain) => Homes::single(domain.id),
-                None => planned.expect("every item has been added"),
+                None => planned.expect("every table has been added"),
             });
             self.fixed.push(given.is_some());
         }
     }
 
     /// Feeds the planner the loads that are to come.
-    fn settle(&mut self, scenario: &Scenario<'_>, items: &Items, shares: &[f64], means: &Means) {
+    fn settle(&mut self, scenario: &Scenario<'_>, shares: &[f64], means: &Means) {
         let prepared = scenario.prepared;
-        // What a query costs, times how many of all are the item's.
-        let costs = items.tables.iter().enumerate().map(|(item, &table)| {
-            let (computing, bytes) = computing(scenario, &prepared.plans[table as usize]);
-            let share = shares[table as usize] / f64::from(items.siblings(item));
-            (share * means.seconds(item, computing), share * bytes)
+        // Seconds and bytes of each table's mean query.
+        let costs = prepared.plans.iter().enumerate().map(|(table, plan)| {
+            let (computing, bytes) = computing(scenario, plan);
+            (means.seconds(table, computing), bytes)
         });
         let costs: Vec<(f64, f64)> = costs.collect();
-        let mean: f64 = costs.iter().map(|cost| cost.0).sum();
+        let mean: f64 = shares
+            .iter()
+            .zip(&costs)
+            .map(|(share, cost)| share * cost.0)
+            .sum();
         let cores = self.domain_of.len() as f64;
         let rate = match scenario.load {
             Load::Open { rate } => rate.min(cores / mean),
@@ -164,84 +144,52 @@ impl Balancer {
         let rate = if mean > 0.0 { rate } else { 0.0 };
         let asking = &prepared.workload.asking;
         let domain = cores / self.workers.len() as f64;
-        let costs = items.tables.iter().enumerate().zip(&costs);
-        let costs = costs.map(|((item, &table), cost)| {
-            let (computing, bytes) = computing(scenario, &prepared.plans[table as usize]);
-            let seconds = means.seconds(item, computing);
-            let own =
-                asking.rate(table as usize, seconds, domain) / f64::from(items.siblings(item));
-            (rate * cost.0 + own * seconds, rate * cost.1 + own * bytes)
+        let usage = shares.iter().zip(&costs).enumerate();
+        let usage = usage.map(|(table, (share, &(seconds, bytes)))| {
+            let own = asking.rate(table, seconds, domain);
+            let of_all = |cost: f64| rate * (share * cost) + own * cost;
+            Usage {
+                busy: Duration::from_nanos((of_all(seconds) * 1e9) as u64),
+                bytes: of_all(bytes) as u64,
+            }
         });
-        let told = self.told(costs.collect());
+        let usage: Vec<Usage> = usage.collect();
         for second in 1..=SETTLING {
             let now = Time::from_secs(second);
-            for (slot, &usage) in told.iter().enumerate() {
-                self.planner.record(table_id(slot as u32), now, usage);
+            for (table, &usage) in (0..).zip(&usage) {
+                self.planner.record(table_id(table), now, usage);
             }
             let _ = self.planner.tick(now, &[]);
-            self.copy_tables(items);
+            self.copy_tables();
         }
         self.offset = Duration::from_secs(SETTLING);
     }
 
     /// Copies tables to where they are searched, as the planner says. It takes seconds, which have passed when the run
     /// begins; none is copied later, as a run is shorter than that.
-    fn copy_tables(&mut self, items: &Items) {
+    fn copy_tables(&mut self) {
         while let Some(step) = self.planner.next_memory_step() {
-            let item = step.table.slot as usize;
-            // A part of a table that is cut into regions has its memory with the others.
-            let whole = items.siblings(item) == 1;
-            self.planner.took(step, whole);
-            if whole {
-                let held = &mut self.holders[items.tables[item] as usize];
-                let package = step.package as usize;
-                match step.change {
-                    MemoryChange::Move => *held = vec![package],
-                    MemoryChange::Copy => held.push(package),
-                    MemoryChange::Drop => held.retain(|&other| other != package),
-                }
+            self.planner.took(step, true);
+            let held = &mut self.holders[step.table.slot as usize];
+            let package = step.package as usize;
+            match step.change {
+                MemoryChange::Move => *held = vec![package],
+                MemoryChange::Copy => held.push(package),
+                MemoryChange::Drop => held.retain(|&other| other != package),
             }
         }
     }
 
-    /// What the planner is told of items that were busy for so many seconds and read so many bytes.
-    fn told(&self, used: Vec<(f64, f64)>) -> Vec<Usage> {
-        let cache = self.caches.iter().copied().max().unwrap_or(0);
-        let balanced: Vec<f64> = match self.budgets {
-            Budgets { time: true, .. } => used.iter().map(|used| used.0).collect(),
-            Budgets { cache: true, .. } => {
-                let asked = |(item, used): (usize, &(f64, f64))| match used.0 > 0.0 {
-                    true => self.bytes[item].min(cache) as f64,
-                    false => 0.0,
-                };
-                used.iter().enumerate().map(asked).collect()
-            }
-            Budgets { .. } => used.iter().map(|used| used.1).collect(),
-        };
-        // Whatever is balanced counts as so much time in all, so that the planner's thresholds mean what they mean.
-        let all: f64 = balanced.iter().sum();
-        let scale = match self.budgets.time || all == 0.0 {
-            true => 1.0,
-            false => used.iter().map(|used| used.0).sum::<f64>() / all,
-        };
-        let usage = |(used, part): (&(f64, f64), &f64)| Usage {
-            busy: Duration::from_nanos((part * scale * 1e9) as u64),
-            bytes: if self.budgets.link { used.1 as u64 } else { 0 },
-        };
-        used.iter().zip(&balanced).map(usage).collect()
-    }
-
-    pub(super) fn used(&mut self, item: usize, worker: usize, nanos: u64) {
-        self.items[item].busy += Duration::from_nanos(nanos);
-        self.taken[item].0 += nanos;
+    pub(super) fn used(&mut self, table: usize, worker: usize, nanos: u64) {
+        self.usage[table].busy += Duration::from_nanos(nanos);
+        self.taken[table].0 += nanos;
         self.fresh[self.domain_of[worker]].1 += nanos as f64;
     }
 
-    /// What each item's queries took on average.
-    pub(super) fn means(&self, scenario: &Scenario<'_>, items: &Items) -> Means {
+    /// What each table's queries took on average.
+    pub(super) fn means(&self, scenario: &Scenario<'_>) -> Means {
         let (mut all, mut computed) = (0.0, 0.0);
-        for (&table, &(nanos, ran)) in items.tables.iter().zip(&self.taken) {
-            let plan = &scenario.prepared.plans[table as usize];
+        for (plan, &(nanos, ran)) in scenario.prepared.plans.iter().zip(&self.taken) {
             all += nanos as f64 / 1e9;
             computed += ran as f64 * computing(scenario, plan).0;
         }
@@ -251,16 +199,16 @@ impl Balancer {
         }
     }
 
-    pub(super) fn pulled(&mut self, item: usize, worker: usize, bytes: u64) {
-        self.items[item].bytes += bytes;
+    pub(super) fn pulled(&mut self, table: usize, worker: usize, bytes: u64) {
+        self.usage[table].bytes += bytes;
         self.fresh[self.domain_of[worker]].0 += bytes as f64;
     }
 
-    pub(super) fn ran(&mut self, item: usize) {
-        self.taken[item].1 += 1;
+    pub(super) fn ran(&mut self, table: usize) {
+        self.taken[table].1 += 1;
     }
 
-    /// Takes note of what each item asked for in vain in a group's queue.
+    /// Takes note of what each table asked for in vain in a group's queue.
     pub(super) fn note_in_vain(&mut self, group: usize, queue: &Queue<usize>) {
         let mut counts = Vec::new();
         let mut at = Some(IntakeAt::default());
@@ -268,7 +216,7 @@ impl Balancer {
             at = queue.intake_part(from, usize::MAX, &mut counts);
         }
         for (table, time) in self.in_vain.since(group, counts) {
-            self.items[table.slot as usize].busy += time;
+            self.usage[table.slot as usize].busy += time;
         }
     }
 
@@ -291,15 +239,10 @@ impl Balancer {
     /// to decide anything.
     pub(super) fn tick(&mut self, now: Time, places: bool) {
         let planned_at = now + self.offset;
-        let used = self.items.iter_mut().map(|used| {
-            let usage = std::mem::take(used);
-            (usage.busy.as_secs_f64(), usage.bytes as f64)
-        });
-        let used = used.collect();
-        for (slot, usage) in self.told(used).into_iter().enumerate() {
+        for (table, usage) in (0..).zip(&mut self.usage) {
+            let usage = std::mem::take(usage);
             if usage != Usage::default() {
-                let id = table_id(slot as u32);
-                self.planner.record(id, planned_at, usage);
+                self.planner.record(table_id(table), planned_at, usage);
             }
         }
         let capacities = self.capacities();

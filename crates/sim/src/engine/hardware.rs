@@ -274,8 +274,7 @@ impl<'a> Hardware<'a> {
         });
     }
 
-    /// Reads a part of a list from its beginning to its end, after what has been read before. Of queries that read it
-    /// together the first waits for it; for the others it is in the L2.
+    /// Reads a part of a list from its beginning to its end, after what has been read before.
     pub(super) fn scan(
         &mut self,
         by: Reader,
@@ -285,7 +284,6 @@ impl<'a> Hardware<'a> {
         reading: &mut Reading,
     ) {
         let list = visit.list;
-        let again = f64::from(visit.queries - 1);
         let sample = self.prepared.sampling.sample;
         let latency = self.memory.latency(by.now, by.domain, table);
         let costs = &self.machine.costs;
@@ -318,8 +316,6 @@ impl<'a> Hardware<'a> {
             reading.bytes += walks.lines.memory * LINE;
             reading.byte_ns += walks.lines.memory * LINE * latency;
             lines.add(walks.lines);
-            reading.took += again * block / scan;
-            lines.l2 += again * block / LINE;
             let [l3, memory] = hits.parts().unwrap_or_default().map(|part| part * block);
             let l2 = block - l3 - memory;
             reading.took += l2 / scan + l3 / from_l3 + memory / from_memory;
@@ -333,13 +329,8 @@ impl<'a> Hardware<'a> {
         }
         reading.lines.add(lines);
         let bytes = part.end - part.start;
-        reading.compute += f64::from(visit.queries) * bytes as f64 / scan;
+        reading.compute += bytes as f64 / scan;
         reading.pulled += bytes;
-    }
-
-    /// Compares so many rows that are at hand: nanoseconds.
-    pub(super) fn compare(&self, rows: u32, dim: u32) -> u64 {
-        (f64::from(rows) * self.compute.row(dim)) as u64
     }
 
     /// When a reading is done, links and memory considered.

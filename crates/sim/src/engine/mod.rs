@@ -19,8 +19,6 @@
 //! | `hardware` | what searching takes: cores, caches, links, memory; the second copy of a graph's rows |
 //! | `segment` | a query's parts, as one worker runs them |
 //! | `units`, `scan` | `jobs/units.rs`: probes that several workers scan |
-//! | `items` | regions of tables, which the executor does not have |
-//! | `together` | queries that read a list once, which it does not have for single ones |
 //! | `balance` | `placement/balancer.rs` |
 //! | `meter`, `rows`, `served` | counts, and what they show |
 
@@ -33,7 +31,6 @@ mod client_tests;
 mod clients;
 mod group;
 mod hardware;
-mod items;
 mod meter;
 #[cfg(test)]
 mod parts_tests;
@@ -53,7 +50,6 @@ mod served;
 #[cfg(test)]
 mod tests;
 mod timeline;
-mod together;
 mod units;
 mod worker;
 
@@ -74,10 +70,8 @@ use balance::{Balancer, Means};
 use clients::Clients;
 use group::{Call, Group, Groups};
 use hardware::Hardware;
-use items::Items;
 use meter::Meter;
-use queries::Queries;
-use rustc_hash::FxHashMap;
+use queries::{Known, Queries};
 pub use scenario::{Load, Scenario, Settings};
 use timeline::{Event, Timeline};
 use units::{Cursor, Shared};
@@ -122,7 +116,7 @@ impl Scenario<'_> {
         };
         let mut engine = Engine::new(&pilot, means, true);
         engine.run(&mut |_| {});
-        engine.balancer.means(&pilot, &engine.items)
+        engine.balancer.means(&pilot)
     }
 }
 
@@ -155,9 +149,6 @@ struct Worker {
     cursor: Cursor,
 }
 
-/// For each group and item the queued query that others may still join.
-type Gathering = FxHashMap<(usize, u32), usize>;
-
 /// A run under way. Each part owns its state; the engine's own methods are what happens.
 struct Engine<'a> {
     scenario: &'a Scenario<'a>,
@@ -172,8 +163,8 @@ struct Engine<'a> {
     clients: Clients,
     /// The query that comes next, in an open loop.
     coming: Option<chiplet_workload::traffic::Arrival>,
-    items: Items,
-    gathering: Gathering,
+    /// What is known of each table.
+    known: Vec<Known>,
     /// Queries with units to take, under strategies that know no domains.
     open: Vec<Shared>,
     turn: usize,
@@ -254,9 +245,8 @@ impl<'a> Engine<'a> {
         let known: Vec<DomainId> = groups.iter().map(|group| domains[group.domain]).collect();
         let groups = Groups::new(groups, neighbours(topology, &known));
         let shares = shares(scenario, traffic.as_ref());
-        let items = Items::new(scenario, &shares);
-        let mut balancer = Balancer::new(scenario, &items);
-        balancer.place(scenario, &items, &shares, means);
+        let mut balancer = Balancer::new(scenario);
+        balancer.place(scenario, &shares, means);
         Self {
             scenario,
             timeline: Timeline::new(None),
@@ -277,8 +267,7 @@ impl<'a> Engine<'a> {
             stream,
             clients: Clients::new(&prepared.workload.asking, seed, pilot),
             coming: None,
-            items,
-            gathering: Gathering::default(),
+            known: vec![Known::default(); prepared.workload.tables.len()],
             open: Vec::new(),
             turn: 0,
             looking: false,

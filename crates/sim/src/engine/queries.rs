@@ -3,8 +3,8 @@
 use std::ops::{Index, IndexMut};
 use std::time::Duration;
 
-use chiplet_policy::Class;
 use chiplet_policy::queue::Effort;
+use chiplet_policy::{Class, TableId};
 
 use super::hardware::Asked;
 use super::units::Units;
@@ -14,8 +14,6 @@ pub(super) struct Query {
     /// Counts queries: a place in the list is used again.
     pub(super) serial: u64,
     pub(super) table: u32,
-    /// The table, or the region of it, by which it is placed.
-    pub(super) item: u32,
     /// Which of the table's queries.
     pub(super) number: u32,
     pub(super) arrived: u64,
@@ -25,8 +23,6 @@ pub(super) struct Query {
     /// Time of all workers.
     pub(super) busy: u64,
     pub(super) units: Option<Units>,
-    /// Queries that are answered with it.
-    pub(super) mates: Vec<usize>,
     /// Who asks, if that is not the common stream.
     pub(super) client: Option<usize>,
     /// The row that it counts for.
@@ -54,6 +50,23 @@ impl Query {
             number: self.number,
         }
     }
+}
+
+/// What queues and the planner know a table by.
+pub(super) fn table_id(table: u32) -> TableId {
+    TableId {
+        slot: table,
+        generation: 0,
+    }
+}
+
+/// What is known of a table from its last query.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Known {
+    /// It asked for more than its share.
+    pub(super) over_share: bool,
+    /// Units that it was cut into.
+    pub(super) units: u32,
 }
 
 /// Queries under way, each in a place that is used again.

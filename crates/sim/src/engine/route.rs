@@ -7,7 +7,7 @@ use chiplet_policy::route::{self, Queues};
 use chiplet_topology::DomainId;
 
 use super::Engine;
-use super::items::table_id;
+use super::queries::table_id;
 use crate::trace::mix;
 
 /// How long a client of a closed loop waits after a refusal.
@@ -16,18 +16,18 @@ pub(super) const PAUSE: u64 = 200_000;
 impl Engine<'_> {
     /// Finds a queue for a query that has just come.
     pub(super) fn submit(&mut self, query: usize) {
-        let (item, class) = (self.queries[query].item, self.queries[query].class);
+        let (table, class) = (self.queries[query].table, self.queries[query].class);
         let mut queues = Submitting {
             engine: self,
-            item,
+            table,
             class,
         };
         match route::place(&mut queues, query) {
-            Ok(Some(pace)) => self.items.known[item as usize].over_share = pace == Pace::OverShare,
+            Ok(Some(pace)) => self.known[table as usize].over_share = pace == Pace::OverShare,
             Ok(None) => {}
             Err(unplaced) => {
                 let home = &mut self.groups[unplaced.home].state;
-                home.refuse(table_id(item), class, 1, unplaced.refusal.is_for_places());
+                home.refuse(table_id(table), class, 1, unplaced.refusal.is_for_places());
                 self.meter.shed += 1;
                 self.note_refused(query);
                 self.refused(query);
@@ -35,24 +35,13 @@ impl Engine<'_> {
         }
     }
 
-    /// What it takes to find a query's region: its distances to the middle of each.
-    pub(super) fn route_ns(&self, query: usize) -> u64 {
-        let query = &self.queries[query];
-        let regions = self.items.siblings(query.item as usize);
-        if regions == 1 {
-            return 0;
-        }
-        let dim = self.scenario.prepared.workload.tables[query.table as usize].dim();
-        self.hardware.compare(regions, dim)
-    }
-
     fn group_of(&self, domain: DomainId) -> usize {
         let found = self.domains.iter().position(|&known| known == domain);
         found.unwrap_or(0)
     }
 
-    fn pace_of(&self, item: u32) -> Pace {
-        match self.items.known[item as usize].over_share {
+    fn pace_of(&self, table: u32) -> Pace {
+        match self.known[table as usize].over_share {
             true => Pace::OverShare,
             false => Pace::Within,
         }
@@ -60,22 +49,18 @@ impl Engine<'_> {
 
     fn push(&mut self, group: usize, query: usize) -> Result<Pace, (Refusal, usize)> {
         let state = &self.queries[query];
-        let item = state.item;
+        let table = state.table;
         let terms = Terms {
             effort: state.effort(),
-            ..self.clients.terms(state.table, state.class)
+            ..self.clients.terms(table, state.class)
         };
-        if self.gather(group, query) {
-            return Ok(self.pace_of(item));
-        }
         let at = self.timeline.time();
         let queue = &mut self.groups[group].state;
-        let pushed = queue.push(table_id(item), terms, query, at)?;
-        self.open_to_others(group, query);
+        let pushed = queue.push(table_id(table), terms, query, at)?;
         pushed.wake.into_iter().for_each(|worker| self.wake(worker));
         self.seek_help(group, pushed.unseen);
         // If the last query had work for others this one probably has.
-        let helpers = self.items.known[item as usize].units as usize;
+        let helpers = self.known[table as usize].units as usize;
         if self.splits_by_load() && helpers > 1 {
             self.rouse(group, helpers - 1, 1);
         }
@@ -83,10 +68,10 @@ impl Engine<'_> {
     }
 }
 
-/// A query of an item that has just come.
+/// A query of a table that has just come.
 struct Submitting<'a, 'b> {
     engine: &'a mut Engine<'b>,
-    item: u32,
+    table: u32,
     class: Class,
 }
 
@@ -100,17 +85,22 @@ impl Queues<usize> for Submitting<'_, '_> {
             }
             Routing::Home => {
                 let draw = mix(engine.meter.sent) as u32;
-                let homes = &engine.balancer.homes[self.item as usize];
+                let homes = &engine.balancer.homes[self.table as usize];
                 let homes = [draw, draw.wrapping_add(1)].map(|draw| homes.pick(draw));
                 let homes = homes.map(|home| engine.group_of(home));
-                route::shorter(&engine.groups, homes, self.class, engine.pace_of(self.item))
+                route::shorter(
+                    &engine.groups,
+                    homes,
+                    self.class,
+                    engine.pace_of(self.table),
+                )
             }
         }
     }
 
     fn evened(&mut self, home: usize) -> Option<usize> {
         let engine = &*self.engine;
-        let of = (table_id(self.item), self.class, engine.pace_of(self.item));
+        let of = (table_id(self.table), self.class, engine.pace_of(self.table));
         match engine.scenario.strategy.routing {
             Routing::Home => route::evens_out(&engine.groups, &engine.crossing, home, of),
             Routing::Rotate => None,

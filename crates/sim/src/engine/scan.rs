@@ -6,7 +6,6 @@ use chiplet_policy::{Hands, Rung};
 use super::timeline::Event;
 use super::units::{Cursor, Shared};
 use super::{Doing, Engine};
-use crate::trace::Visit;
 
 impl Engine<'_> {
     /// Whether units are cut by load, and a worker takes one after the other.
@@ -26,8 +25,10 @@ impl Engine<'_> {
 
     /// Whether a query's units may go to workers that other domains can spare.
     fn spills(&self, group: usize, query: usize) -> bool {
-        let bytes = self.balancer.bytes[self.queries[query].item as usize];
-        let cache = self.balancer.caches[self.groups[group].domain];
+        let tables = &self.scenario.prepared.workload.tables;
+        let bytes = tables[self.queries[query].table as usize].bytes();
+        let domains = self.scenario.machine.topology.domains();
+        let cache = domains[self.groups[group].domain].cache_bytes;
         self.scenario.strategy.splitting == Splitting::Spill
             && self.scenario.settings.split.is_stream(bytes, cache)
     }
@@ -142,7 +143,7 @@ impl Engine<'_> {
             idle: hands.0,
             waiting: hands.1,
         };
-        let costs = rest.iter().map(Visit::work);
+        let costs = rest.iter().map(|visit| visit.bytes);
         let split = &self.scenario.settings.split;
         let count = match splitting {
             Splitting::AllCores if all > 1 => 1,
@@ -154,7 +155,7 @@ impl Engine<'_> {
         let unit = units.next..units.next + count.clamp(1, rest.len());
         let bytes: u128 = rest[..unit.len()]
             .iter()
-            .map(|visit| u128::from(visit.work()))
+            .map(|visit| u128::from(visit.bytes))
             .sum();
         units.left -= bytes;
         units.next = unit.end;

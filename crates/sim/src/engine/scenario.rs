@@ -7,7 +7,6 @@ use chiplet_policy::queue::Discipline;
 use chiplet_policy::{PlannerConfig, SplitConfig, StealConfig};
 
 use crate::compute::Compute;
-use crate::ideas::Ideas;
 use crate::machine::Machine;
 use crate::workload::{Flip, Prepared};
 
@@ -96,8 +95,6 @@ pub struct Settings {
     pub memory_budget: u64,
     /// Between two looks of the planner.
     pub tick: Duration,
-    /// What the executor does not do.
-    pub ideas: Ideas,
 }
 
 impl Default for Settings {
@@ -111,7 +108,6 @@ impl Default for Settings {
             bulk_wait: Discipline::BULK_WAIT,
             memory_budget: 0,
             tick: Duration::from_secs(1),
-            ideas: Ideas::default(),
         }
     }
 }

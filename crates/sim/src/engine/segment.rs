@@ -1,11 +1,9 @@
 //! A query's parts, as one worker runs them: segments of a walk, a coarse search, steps of a unit.
 
-use rustc_hash::FxHashMap;
-
 use super::Engine;
 use super::hardware::{BLOCK, Reader, Reading, SEGMENTS, of};
 use super::units::Units;
-use crate::trace::{ListShape, Visit, mix};
+use crate::trace::{Visit, mix};
 use crate::workload::Plan;
 
 /// Bytes of lists that are modelled at once.
@@ -37,13 +35,14 @@ impl Engine<'_> {
                     return None;
                 }
                 self.queries[query].segment = 1;
-                let visits = self.visits(&shape, query);
+                let prepared = self.scenario.prepared;
+                let aim = prepared.aim(table, self.queries[query].number);
+                let visits = prepared.lists().visits(&shape, aim.query, aim.tile);
                 self.queries[query].units = Some(Units::new(visits, worker));
                 let mut reading = Reading::default();
                 let centroids = Visit {
                     list: of::CENTROIDS,
                     bytes: centroid_bytes,
-                    queries: 1 + self.queries[query].mates.len() as u32,
                 };
                 let all = 0..centroid_bytes;
                 let by = self.reader(worker);
@@ -65,31 +64,6 @@ impl Engine<'_> {
                 })
             }
         }
-    }
-
-    /// The lists that a query and those that are answered with it visit, each once.
-    fn visits(&self, shape: &ListShape, query: usize) -> Vec<Visit> {
-        let lists = self.scenario.prepared.lists();
-        let of = |query: usize| {
-            let query = &self.queries[query];
-            let aim = self.scenario.prepared.aim(query.table, query.number);
-            lists.visits(shape, aim.query, aim.tile)
-        };
-        let mut visits = of(query);
-        let mut places: FxHashMap<u64, usize> = FxHashMap::default();
-        if !self.queries[query].mates.is_empty() {
-            places.extend(visits.iter().map(|visit| visit.list).zip(0..));
-        }
-        for &mate in &self.queries[query].mates {
-            for visit in of(mate) {
-                let place = *places.entry(visit.list).or_insert(visits.len());
-                match visits.get_mut(place) {
-                    Some(known) => known.queries += 1,
-                    None => visits.push(visit),
-                }
-            }
-        }
-        visits
     }
 
     /// The next part of a worker's unit: nanoseconds, or `None` if nothing of it is left.
@@ -135,11 +109,11 @@ impl Engine<'_> {
     /// Counts what a worker has read for a query: nanoseconds that it took.
     fn finish(&mut self, worker: usize, query: usize, reading: &Reading) -> u64 {
         let by = self.reader(worker);
-        let state = &self.queries[query];
-        let took = self.hardware.finish(by, state.table, reading);
+        let table = self.queries[query].table;
+        let took = self.hardware.finish(by, table, reading);
         self.meter.read(reading.lines, took.waited);
-        let item = state.item as usize;
-        self.balancer.pulled(item, worker, reading.pulled);
+        let table = table as usize;
+        self.balancer.pulled(table, worker, reading.pulled);
         took.nanos
     }
 }

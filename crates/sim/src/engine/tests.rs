@@ -211,46 +211,6 @@ fn every_query_ends_once_or_is_still_there() {
 }
 
 #[test]
-fn queries_that_are_answered_together_end_once_each_and_read_a_list_once() {
-    let mut machine = machine(1, 1);
-    (machine.costs.l2_bytes, machine.topology) = (1 << 16, Topology::uniform(1, 1, 1 << 16));
-    // Lists that no cache keeps, and one query.
-    let lists = "queries=1\n[[tables]]\nkind='ivf'\ncount=1\nrows=[200000,200000]\ndims=[64]";
-    let prepared = prepared(lists);
-    let run = |together| {
-        let mut scenario = Scenario::new(&machine, &prepared, Strategy::CCD_AWARE);
-        scenario.settings.ideas.together = together;
-        scenario.load = Load::Saturated { outstanding: 16 };
-        (scenario.warmup, scenario.measured) = (100, 400);
-        let mut engine = Engine::new(&scenario, None, false);
-        engine.run(&mut |_| ());
-        let meter = &engine.meter;
-        let under_way = engine.queries.under_way();
-        assert_eq!(meter.sent, meter.answered + meter.shed + under_way as u64);
-        engine.outcome().memory_bytes_per_query
-    };
-    let ratio = run(8) / run(1);
-    assert!((0.12..0.16).contains(&ratio), "{ratio}");
-}
-
-#[test]
-fn regions_that_fit_their_homes_caches_are_read_there() {
-    let machine = machine(4, 2);
-    let tables = "[[tables]]\nkind='hnsw'\ncount=1\nrows=[200000,200000]\ndims=[64]\nk=[20]";
-    let prepared = prepared(tables);
-    let misses = |regions| {
-        let mut scenario = Scenario::new(&machine, &prepared, Strategy::CCD_AWARE);
-        scenario.settings.ideas.regions = regions;
-        (scenario.warmup, scenario.measured) = (10_000, 10_000);
-        let outcome = scenario.run(&mut |_| ());
-        assert_eq!(outcome.placement.len(), regions as usize);
-        outcome.l3_miss_ratio
-    };
-    let (whole, parts) = (misses(1), misses(8));
-    assert!(parts < 0.7 * whole, "{parts} and {whole}");
-}
-
-#[test]
 fn a_busy_worker_relieves_a_queue_that_has_fallen_behind() {
     let machine = machine(2, 1);
     let tasks = Prepared::tasks(8, 10_000.0, false);

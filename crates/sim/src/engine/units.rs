@@ -37,7 +37,7 @@ pub(super) struct Cursor {
 impl Units {
     pub(super) fn new(visits: Vec<Visit>, runner: usize) -> Self {
         Self {
-            left: visits.iter().map(|visit| u128::from(visit.work())).sum(),
+            left: visits.iter().map(|visit| u128::from(visit.bytes)).sum(),
             visits,
             next: 0,
             inside: 0,

@@ -48,8 +48,8 @@ impl Engine<'_> {
     pub(super) fn busy(&mut self, worker: usize, query: usize, took: u64) {
         let query = &mut self.queries[query];
         query.busy += took;
-        let (item, row) = (query.item, query.row);
-        self.balancer.used(item as usize, worker, took);
+        let (table, row) = (query.table, query.row);
+        self.balancer.used(table as usize, worker, took);
         self.meter.busy(worker, took);
         if let Some(row) = row.and_then(|row| self.meter.rows.get_mut(row as usize)) {
             row.busy += took;
@@ -60,17 +60,14 @@ impl Engine<'_> {
     pub(super) fn end_query(&mut self, worker: usize, query: usize) {
         let units = self.queries[query].units.take();
         if let Some(units) = units {
-            let item = self.queries[query].item as usize;
-            self.items.known[item].units = units.taken;
+            let table = self.queries[query].table as usize;
+            self.known[table].units = units.taken;
             // The run that it belongs to is its runner's, who has gone on unless that is this worker.
             if units.runner == worker {
                 self.end_task(worker, units.helped);
             }
         } else {
             self.end_task(worker, 0);
-        }
-        for mate in std::mem::take(&mut self.queries[query].mates) {
-            self.answered(mate);
         }
         self.answered(query);
     }
@@ -262,7 +259,6 @@ impl Engine<'_> {
 
     /// Starts a query that was taken from `group`.
     pub(super) fn begin(&mut self, worker: usize, query: usize, rung: Rung, group: usize) {
-        self.close_to_others(group, query);
         if self.clients.expire && self.passes_over(worker, query) {
             let took = self.hand_over(worker, self.groups[group].domain);
             self.go_on_looking(worker, took);
@@ -273,12 +269,7 @@ impl Engine<'_> {
         let state = &mut self.queries[query];
         state.started = self.timeline.now();
         self.meter.wait(self.timeline.now() - state.arrived);
-        for at in 0..self.queries[query].mates.len() {
-            let mate = self.queries[query].mates[at];
-            self.meter
-                .wait(self.timeline.now() - self.queries[mate].arrived);
-        }
-        let hand_over = self.hand_over(worker, self.groups[group].domain) + self.route_ns(query);
+        let hand_over = self.hand_over(worker, self.groups[group].domain);
         self.workers[worker].doing = Doing::Query(query);
         self.meter.busy(worker, hand_over);
         let stalled = self.note_begun(worker, query);

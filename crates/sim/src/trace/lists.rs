@@ -8,7 +8,7 @@
 
 use chiplet_workload::dataset::{Clusters, VectorSet};
 
-use super::{mix, order, queries};
+use super::queries;
 use crate::workload::Topics;
 
 /// Recorded lists.
@@ -29,10 +29,6 @@ pub struct Lists {
     pub(crate) anywhere: usize,
     /// For each query the nearest lists.
     nearest: Vec<Vec<u32>>,
-    /// Each query's place among all, near ones side by side.
-    pub(crate) places: Vec<u32>,
-    /// The part of its table's probes that each query makes.
-    stops: Vec<f64>,
 }
 
 /// An IVF table.
@@ -50,7 +46,7 @@ pub struct ListShape {
 
 impl ListShape {
     /// Parts of each recorded list.
-    pub(crate) fn parts(&self) -> usize {
+    fn parts(&self) -> usize {
         (self.lists / BASE).max(1)
     }
 }
@@ -62,15 +58,6 @@ pub struct Visit {
     pub list: u64,
     /// Its length.
     pub bytes: u64,
-    /// Queries that read it together.
-    pub queries: u32,
-}
-
-impl Visit {
-    /// Bytes that are compared with a query.
-    pub fn work(&self) -> u64 {
-        self.bytes * u64::from(self.queries)
-    }
 }
 
 impl Lists {
@@ -96,17 +83,9 @@ impl Lists {
                 .iter()
                 .map(|&size| size as f64 / ROWS as f64)
                 .collect(),
-            stops: vec![1.0; nearest.len()],
-            places: order::places(asked, DIM),
             anywhere: queries,
             nearest,
         }
-    }
-
-    /// The same searches that stop early: each makes one of `parts` of its table's probes, drawn by its number.
-    pub(crate) fn stop(&mut self, parts: &[f64]) {
-        let drawn = |query: usize| parts[mix(query as u64) as usize % parts.len()];
-        self.stops = (0..self.nearest.len()).map(drawn).collect();
     }
 
     /// Different queries.
@@ -119,10 +98,8 @@ impl Lists {
         let parts = shape.parts();
         // Of a near list several parts.
         let taken = (parts / 8).clamp(1, parts);
-        let query = query % self.nearest.len();
-        let known = &self.nearest[query];
-        let probes = shape.probes as f64 * self.stops[query];
-        let probes = (probes.round() as usize).clamp(1, shape.lists);
+        let known = &self.nearest[query % self.nearest.len()];
+        let probes = shape.probes.clamp(1, shape.lists);
         let mut visits = Vec::with_capacity(probes);
         'visits: for &list in known {
             let rows = self.parts[list as usize] * shape.rows as f64 / parts as f64;
@@ -135,7 +112,6 @@ impl Lists {
                 visits.push(Visit {
                     list: (list as usize * parts + part) as u64,
                     bytes,
-                    queries: 1,
                 });
             }
         }
@@ -220,22 +196,5 @@ mod tests {
             assert_eq!(seen.len(), probes);
             assert!(seen.last() < Some(&(count as u64)));
         }
-    }
-
-    #[test]
-    fn a_query_that_stops_early_visits_the_first_of_its_lists() {
-        let shape = ListShape {
-            rows: 1_000_000,
-            row_bytes: 512,
-            lists: 1_024,
-            probes: 16,
-        };
-        let all = Lists::record(20, None, 1);
-        let mut some = all.clone();
-        some.stop(&[0.25]);
-        assert_eq!(
-            some.visits(&shape, 3, 77),
-            all.visits(&shape, 3, 77)[..4].to_vec()
-        );
     }
 }

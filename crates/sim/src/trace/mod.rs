@@ -1,7 +1,6 @@
 //! What queries read: recorded from searches of real tables, and scaled to tables that nobody has built.
 
 mod lists;
-mod order;
 mod queries;
 mod scale;
 mod walks;

@@ -39,8 +39,6 @@ pub struct Scale {
     pub(crate) in_common: Option<f64>,
     /// Rows of the recorded graph.
     pub nodes: usize,
-    /// Each walk's place among all, near ones side by side.
-    pub(crate) places: Vec<u32>,
 }
 
 /// What is replayed of one walk.
@@ -102,7 +100,6 @@ impl Scale {
             anywhere: walks.anywhere,
             in_common: walks.in_common(),
             nodes: walks.nodes,
-            places: walks.places.clone(),
         }
     }
 
@@ -134,7 +131,6 @@ mod tests {
             ef: 10,
             anywhere: 10,
             walks: (0..10).map(walk).collect(),
-            places: (0..10).collect(),
         }
     }
 
@@ -161,7 +157,6 @@ mod tests {
                 links: (0..10_000).collect(),
                 nearest: (0..10_000).rev().collect(),
             }],
-            places: vec![0],
         };
         let scale = Scale::new(&walks, 0.25);
         for sampled in &scale.sampled {

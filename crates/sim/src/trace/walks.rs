@@ -5,7 +5,7 @@ use chiplet_table::Table as _;
 use chiplet_workload::dataset::{Clusters, VectorSet};
 use rustc_hash::FxHashSet;
 
-use super::{order, queries};
+use super::queries;
 use crate::workload::Topics;
 
 /// What is recorded.
@@ -47,8 +47,6 @@ pub struct Walks {
     pub walks: Vec<Walk>,
     /// How many are drawn anywhere.
     pub anywhere: usize,
-    /// Each query's place in an order in which near ones are side by side.
-    pub places: Vec<u32>,
 }
 
 impl Recording {
@@ -97,7 +95,6 @@ impl Walks {
             ef,
             anywhere: queries.len(),
             walks: walks.collect(),
-            places: order::places(&queries.concat(), table.dim()),
         }
     }
 

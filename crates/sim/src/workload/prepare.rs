@@ -304,36 +304,11 @@ impl Prepared {
         }
     }
 
-    /// The same, with searches of lists that stop early: each makes one of `parts` of its table's probes.
-    ///
-    /// # Panics
-    /// If there are no `parts`.
-    #[must_use]
-    pub fn stopping(mut self, parts: &[f64]) -> Self {
-        if let Some(lists) = &mut self.lists {
-            lists.stop(parts);
-        }
-        self
-    }
-
     /// The part of a walk's rows that another walk of its topic compares, too: of the recorded walks with the fewest in
     /// common, and of those with the most. `None` without graphs or topics.
     pub fn rows_in_common(&self) -> Option<[f64; 2]> {
         let all = || self.scales.iter().filter_map(|scale| scale.in_common);
         Some([all().reduce(f64::min)?, all().reduce(f64::max)?])
-    }
-
-    /// Where a table's query ends, from 0 to 1: near ones end near each other.
-    pub(crate) fn place(&self, table: u32, query: u32) -> f64 {
-        let aim = self.aim(table, query);
-        let (places, tiles) = match self.plans[table as usize] {
-            Plan::Graph { scale, factor, .. } => (&self.scales[scale].places, factor as usize),
-            Plan::Lists { shape, .. } => (&self.lists().places, shape.parts()),
-            Plan::Task { .. } => return 0.0,
-        };
-        let tile = aim.tile as usize % tiles;
-        let within = f64::from(places[aim.query]) / places.len() as f64;
-        (tile as f64 + within) / tiles as f64
     }
 
     /// What `query` of a table reads.
