@@ -115,3 +115,29 @@ fn rows_at_right_angles_are_found_under_the_inner_product() {
         assert_found(&rows(Kind::Uniform, 900, 24, 1), 24, &config, metric, 1);
     }
 }
+
+/// Clusters of more rows than a walk keeps candidates: a walk that begins in another cluster may not leave it.
+#[test]
+fn short_walks_find_rows_of_tight_clusters() {
+    let (clusters, each, dim) = (400, 50, 32);
+    for seed in 7..10 {
+        let mut random = StdRng::seed_from_u64(seed);
+        let mut vector = |size: f32| -> Vec<f32> {
+            (0..dim).map(|_| random.random_range(-size..size)).collect()
+        };
+        let centres: Vec<Vec<f32>> = (0..clusters).map(|_| vector(1.7)).collect();
+        let mut rows = Vec::new();
+        for centre in centres.iter().cycle().take(clusters * each) {
+            rows.extend(centre.iter().zip(vector(0.017)).map(|(c, x)| c + x));
+        }
+        let table = HnswTable::build(&rows, dim, &HnswConfig::new(Metric::L2)).unwrap();
+        for (ef, most) in [(32, 50), (64, 10)] {
+            let missed = rows.chunks_exact(dim).zip(0..).filter(|&(row, id)| {
+                let hits = unsplit(&table, &Query::new(row).top(1).ef(ef));
+                hits[0].id != id
+            });
+            let missed = missed.count();
+            assert!(missed <= most, "seed {seed}, ef {ef}: {missed} of 20,000");
+        }
+    }
+}

@@ -107,29 +107,30 @@ pub(crate) fn build(
         stride,
         metric: config.metric,
         m: config.m,
+        slack: select::slack(config.metric),
         ef: config.ef_construction.min(total.max(1)),
         layers,
-        next: AtomicUsize::new(1),
-        total,
     };
-    let linked = |done| watch.done(done);
-    team::run(config, total, linked, || Worker::new(&builder))?;
+    let insert = |worker: &mut Worker<'_>, node| worker.insert(node as u32);
+    builder.each(config, total, |done| watch.done(done), insert)?;
     watch.end()?;
     watch.begin(Stage::Finishing, rows.len() / dim)?;
+    let upper = match config.metric {
+        // A descent does not end at a row itself where another has a greater product with it.
+        Metric::InnerProduct => 0,
+        _ => builder.layers.get(1).map_or(0, GrowingLayer::nodes),
+    };
+    let descend = |worker: &mut Worker<'_>, node| worker.end_descent_at(node as u32);
+    builder.each(config, upper, |_| watch.look(), descend)?;
     let lost = match builder.layers.first() {
         Some(ground) => lost::of(ground, config.metric, watch)?,
         None => Vec::new(),
     };
-    if !lost.is_empty() {
-        let next = AtomicUsize::new(0);
-        let finder = || Finder {
-            worker: Worker::new(&builder),
-            lost: &lost,
-            next: &next,
-        };
-        // A team leaves the first of its pieces out.
-        team::run(config, lost.len() + 1, |_| watch.look(), finder)?;
-    }
+    let link = |worker: &mut Worker<'_>, at| {
+        let (node, missing) = lost[at - 1];
+        worker.link_to(node, missing);
+    };
+    builder.each(config, lost.len() + 1, |_| watch.look(), link)?;
     Worker::new(&builder).lead_to_all(watch)?;
     let mut links = Links {
         rows: plan.rows,
@@ -158,14 +159,31 @@ struct Builder<'a> {
     stride: usize,
     metric: Metric,
     m: usize,
+    /// That of [`Selection::choose`] for all links but those that end a descent.
+    slack: f32,
     ef: usize,
     layers: Vec<GrowingLayer>,
-    /// The next node to insert. Node 0 is the entry: it needs no links to begin with.
-    next: AtomicUsize,
-    total: usize,
 }
 
 impl Builder<'_> {
+    /// Has a team do the pieces from 1 to below `end`. Of nodes, 0 is the entry: it needs no links to begin with.
+    fn each(
+        &self,
+        config: &HnswConfig,
+        end: usize,
+        done: impl FnMut(usize) -> Result<(), BuildError>,
+        work: impl Fn(&mut Worker<'_>, usize) + Sync,
+    ) -> Result<(), BuildError> {
+        let next = AtomicUsize::new(1);
+        let part = || Part {
+            worker: Worker::new(self),
+            next: &next,
+            end,
+            work: &work,
+        };
+        team::run(config, end, done, part)
+    }
+
     fn row(&self, node: u32) -> &[f32] {
         &self.rows[node as usize * self.stride..][..self.dim]
     }
@@ -205,15 +223,21 @@ impl<'a> Worker<'a> {
     }
 }
 
-impl team::Step for Worker<'_> {
-    /// Inserts the next node that no thread has taken; `false` if there is none.
+/// One thread's part of pieces that a team does.
+struct Part<'a, F> {
+    worker: Worker<'a>,
+    next: &'a AtomicUsize,
+    end: usize,
+    work: &'a F,
+}
+
+impl<F: Fn(&mut Worker<'_>, usize)> team::Step for Part<'_, F> {
     fn step(&mut self) -> bool {
-        let node = self.builder.next.fetch_add(1, Ordering::Relaxed);
-        if node >= self.builder.total {
-            return false;
+        let piece = self.next.fetch_add(1, Ordering::Relaxed);
+        if piece < self.end {
+            (self.work)(&mut self.worker, piece);
         }
-        self.insert(node as u32);
-        true
+        piece < self.end
     }
 }
 
@@ -234,7 +258,7 @@ impl Worker<'_> {
             self.candidates.extend(self.scratch.pool.iter());
             nearest = self.candidates[0];
             self.selection
-                .choose(builder, &self.candidates, builder.m, chosen);
+                .choose(builder, &self.candidates, builder.slack, builder.m, chosen);
         }
         // From the ground up: another thread that meets the node on a layer goes on from it one layer below. If the node
         // had no links there yet, that thread's row would be linked to this one alone, and could be lost.
@@ -246,14 +270,29 @@ impl Worker<'_> {
             let chosen = std::mem::take(&mut self.chosen[level]);
             layer.set(node, &chosen);
             for &neighbor in &chosen {
-                self.link_back(layer, neighbor, node);
+                self.link_back(layer, neighbor, node, builder.slack);
             }
             self.chosen[level] = chosen;
         }
     }
 
+    /// Links to `node` from where the descent to its highest layer ends, if that is another node.
+    fn end_descent_at(&mut self, node: u32) {
+        let layers = &self.builder.layers;
+        let on = layers.iter().take_while(|layer| layer.holds(node));
+        let level = on.count() - 1;
+        let higher = layers[level..].iter().rev();
+        let distances = self.builder.distances_to(node);
+        let end = self.scratch.enter(higher, &distances, false);
+        // Rounded distances may be alike.
+        if end != node && layers[level].links(end).all(|link| link != node) {
+            // What only the slack spares gives way: no link of `end` is nearer to `node` than `end` is.
+            self.link_back(&layers[level], end, node, 1.0);
+        }
+    }
+
     /// Links `from` to `to`, dropping the least useful link of `from` if it has too many.
-    fn link_back(&mut self, layer: &GrowingLayer, from: u32, to: u32) {
+    fn link_back(&mut self, layer: &GrowingLayer, from: u32, to: u32, slack: f32) {
         let _lock = layer.lock(from);
         if layer.append(from, to) {
             return;
@@ -276,33 +315,13 @@ impl Worker<'_> {
         self.selection.choose(
             self.builder,
             &self.candidates,
+            slack,
             layer.stride(),
             &mut self.links,
         );
         layer.set(from, &self.links);
     }
-}
 
-/// One thread's part of linking to the nodes that hardly any link leads to.
-struct Finder<'a> {
-    worker: Worker<'a>,
-    /// Nodes, and how many links are missing to each.
-    lost: &'a [(u32, u8)],
-    next: &'a AtomicUsize,
-}
-
-impl team::Step for Finder<'_> {
-    fn step(&mut self) -> bool {
-        let next = self.next.fetch_add(1, Ordering::Relaxed);
-        let Some(&(node, missing)) = self.lost.get(next) else {
-            return false;
-        };
-        self.worker.link_to(node, missing);
-        true
-    }
-}
-
-impl Worker<'_> {
     /// Links to `node` from the nearest nodes with room, `missing` of them.
     fn link_to(&mut self, node: u32, mut missing: u8) {
         let ground = &self.builder.layers[0];

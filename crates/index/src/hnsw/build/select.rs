@@ -22,6 +22,15 @@ const GROUP: usize = 4;
 /// squares.
 const SLACK: f32 = 1.1;
 
+/// The slack of a graph's links.
+pub(super) fn slack(metric: Metric) -> f32 {
+    match metric {
+        Metric::L2 | Metric::Cosine => SLACK,
+        // A product may have either sign.
+        Metric::InnerProduct => 1.0,
+    }
+}
+
 /// Buffers for choosing links.
 #[derive(Debug, Default)]
 pub(super) struct Selection {
@@ -30,22 +39,18 @@ pub(super) struct Selection {
 }
 
 impl Selection {
-    /// Chooses up to `most` of `candidates`, nearest first: each that is nearer to the new node than to all that were chosen
-    /// before it; then the nearest others, up to the builder's `m`, which is not above `most`.
+    /// Chooses up to `most` of `candidates`, nearest first: each that is nearer to the new node than `slack` times its distance
+    /// to any that was chosen before it; then the nearest others, up to the builder's `m`, which is not above `most`.
     pub(super) fn choose(
         &mut self,
         builder: &Builder<'_>,
         candidates: &[(f32, u32)],
+        slack: f32,
         most: usize,
         chosen: &mut Vec<u32>,
     ) {
         chosen.clear();
         self.crowded_out.clear();
-        let slack = match builder.metric {
-            Metric::L2 | Metric::Cosine => SLACK,
-            // A product may have either sign.
-            Metric::InnerProduct => 1.0,
-        };
         for &(distance, node) in candidates {
             if chosen.len() == most {
                 return;

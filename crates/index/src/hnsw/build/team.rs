@@ -26,7 +26,7 @@ pub(super) fn run<S: Step>(
     mut done: impl FnMut(usize) -> Result<(), BuildError>,
     worker: impl Fn() -> S + Sync,
 ) -> Result<(), BuildError> {
-    if total == 0 {
+    if total < 2 {
         return Ok(());
     }
     let mut pieces = 1;
