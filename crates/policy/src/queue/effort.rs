@@ -34,10 +34,4 @@ impl Effort {
         // One more, so that none is 0.
         Self(NonZeroU16::MIN.saturating_add(code))
     }
-
-    /// Which of so many places, a power of two, it has (multiplicative hashing; Knuth, The Art of Computer Programming 3, 6.4).
-    pub(super) fn place(self, places: usize) -> usize {
-        let hash = u32::from(self.0.get()).wrapping_mul(0x9E37_79B1);
-        (hash >> (u32::BITS - places.ilog2())) as usize
-    }
 }

@@ -28,9 +28,8 @@ const FIRST: u64 = 1_000_000;
 /// that really is too slow takes no more than one worker for that.
 const BELIEVED: u64 = 100_000_000;
 
-/// Efforts of a table of which the usual time is known at once, a power of two. Of two that have one place the one that was
-/// answered last is known.
-const EFFORTS: usize = 8;
+/// Efforts of a table of which the usual time is known: those that were answered last. Others count as all together.
+const EFFORTS: usize = 4;
 
 /// How many times as long queries take away from home: of one table, or of all tables of a queue.
 pub(super) type Cold = Relative<32>;
@@ -55,12 +54,15 @@ pub(super) struct Service {
     pub(super) cold: Cold,
     /// The part of its tasks that are not begun because of their deadlines.
     missed: f32,
+    /// By effort.
     usual: [Usual; EFFORTS],
+    /// Of all that had a deadline.
+    any: Usual,
     /// Tasks that began before say nothing of that: another index answered them.
     since: u64,
 }
 
-/// How long a query of one effort usually takes until it is answered.
+/// How long a query of some effort usually takes until it is answered.
 #[derive(Clone, Copy, Debug, Default)]
 struct Usual {
     effort: Option<Effort>,
@@ -69,19 +71,17 @@ struct Usual {
     cost: u64,
     /// When that was learnt first, or a task was last begun to see.
     seen: u64,
+    /// When one was answered last.
+    ended: u64,
 }
 
 impl Usual {
-    /// One of this effort took `nanos` from its start to its end, and `spent` of all hands.
-    fn learn(&mut self, effort: Effort, [spent, nanos]: [u64; 2], ended: u64) {
-        if self.effort != Some(effort) {
-            *self = Self {
-                effort: Some(effort),
-                nanos,
-                cost: spent,
-                seen: ended,
-            };
+    /// One took `nanos` from its start to its end, and `spent` of all hands.
+    fn learn(&mut self, [spent, nanos]: [u64; 2], ended: u64) {
+        if self.nanos == 0 {
+            (self.nanos, self.cost, self.seen) = (nanos, spent, ended);
         }
+        self.ended = ended;
         self.cost = follow(self.cost, spent, self.cost);
         self.nanos = match self.nanos {
             // Down at once, near to what was seen: an estimate that is too high keeps tasks from being begun.
@@ -89,6 +89,20 @@ impl Usual {
             // Up by an eighth at most.
             usual => usual + (nanos - usual).min(usual).div_ceil(FOLLOW),
         };
+    }
+
+    /// How long one that begins at `at` takes. `None` if that is unknown, or not believed: then the caller begins the task, and
+    /// others are told as before meanwhile.
+    fn told(&mut self, at: u64) -> Option<u64> {
+        if self.nanos == 0 {
+            return None;
+        }
+        let believed = BELIEVED.saturating_add(self.nanos);
+        if at.saturating_sub(self.seen) > believed {
+            self.seen = at;
+            return None;
+        }
+        Some(self.nanos)
     }
 }
 
@@ -107,14 +121,14 @@ impl Service {
         }
     }
 
-    /// What one of this effort costs if it is begun, or one of any; 0 if that is unknown.
+    /// What one of this effort costs if it is begun, or one of any; 0 if that is unknown: if fewer efforts have been answered than
+    /// are kept, this one was none of them.
     pub(super) fn cost_of(&self, effort: Option<Effort>) -> u64 {
-        let Some(effort) = effort else {
-            return self.home;
-        };
-        match &self.usual[effort.place(EFFORTS)] {
-            usual if usual.effort == Some(effort) => usual.cost,
-            _ => 0,
+        let known = self.usual.iter().find(|usual| usual.effort == effort);
+        match (effort, known) {
+            (Some(_), Some(usual)) => usual.cost,
+            (Some(_), None) if self.usual.iter().any(|usual| usual.nanos == 0) => 0,
+            _ => self.home,
         }
     }
 
@@ -133,24 +147,20 @@ impl Service {
         self.missed = 1.0 - (1.0 - self.missed) * kept;
     }
 
-    /// How long a task of this effort and so many queries that begins at `at` usually takes. `None` if that is unknown, or not
-    /// believed: then the caller begins the task, and others are told as before meanwhile.
+    /// How long a task of this effort and so many queries that begins at `at` usually takes. `None` if it is to be begun to see.
     pub(super) fn usual(&mut self, effort: Effort, queries: u32, at: u64) -> Option<u64> {
-        let usual = &mut self.usual[effort.place(EFFORTS)];
-        if usual.effort != Some(effort) {
-            return None;
-        }
-        let believed = BELIEVED.saturating_add(usual.nanos);
-        if at.saturating_sub(usual.seen) > believed {
-            usual.seen = at;
-            return None;
-        }
-        Some(usual.nanos.saturating_mul(u64::from(queries)))
+        let known = self
+            .usual
+            .iter_mut()
+            .find(|usual| usual.effort == Some(effort));
+        let nanos = known.unwrap_or(&mut self.any).told(at)?;
+        Some(nanos.saturating_mul(u64::from(queries)))
     }
 
     /// The table's queries are to be answered in another way from now on, so that none is refused for what others took.
     pub(super) fn forget_usual(&mut self, now: u64) {
-        (self.usual, self.since) = (Default::default(), now);
+        (self.usual, self.any) = Default::default();
+        self.since = now;
     }
 
     /// Takes note of a task of so many queries, with its effort if it had a deadline. `typical` is what a query of any table takes.
@@ -176,7 +186,24 @@ impl Service {
         if let Some(effort) = effort
             && ended.saturating_sub(took.lasted) >= self.since
         {
-            self.usual[effort.place(EFFORTS)].learn(effort, [spent, lasted], ended);
+            self.any.learn([spent, lasted], ended);
+            let known = self
+                .usual
+                .iter()
+                .position(|usual| usual.effort == Some(effort));
+            let oldest = || {
+                (0..EFFORTS)
+                    .min_by_key(|&at| self.usual[at].ended)
+                    .unwrap_or(0)
+            };
+            let usual = &mut self.usual[known.unwrap_or_else(oldest)];
+            if known.is_none() {
+                *usual = Usual {
+                    effort: Some(effort),
+                    ..Usual::default()
+                };
+            }
+            usual.learn([spent, lasted], ended);
         }
     }
 }
@@ -277,6 +304,28 @@ mod tests {
         assert!(service.cost() <= 1, "{service:?}");
         (0..16).for_each(|_| service.note(60 * MILLI, 0));
         assert!(service.cost() > 50 * MILLI, "{service:?}");
+    }
+
+    #[test]
+    fn many_efforts_of_a_table_that_is_too_slow_are_no_more_often_begun_than_the_kept_ones() {
+        let mut service = Service::default();
+        let mut begun = 0;
+        for at in 0..10_000 {
+            let effort = effort(1 << (at % 20));
+            if service.usual(effort, 1, at * MILLI).is_none() {
+                begun += 1;
+                service.learn(
+                    &took(400 * MILLI),
+                    (1, Some(effort)),
+                    at * MILLI,
+                    false,
+                    ASSUMED,
+                );
+            }
+        }
+        // Each half a second at most, the kept ones and one of the others.
+        assert!(begun <= 20 * (EFFORTS as u32 + 1) + 1, "{begun}");
+        assert_eq!(service.cost_of(Some(effort(1 << 30))), service.home);
     }
 
     #[test]
