@@ -202,11 +202,13 @@ impl Loop {
             promises.due = None;
             promises.waiting.keys().copied().collect()
         };
-        loop {
-            let late = lock(&this.promises).take_late(now);
-            let Some((number, mut promise)) = late else {
-                break;
-            };
+        let late = std::iter::from_fn(|| lock(&this.promises).take_late(now));
+        let late: Vec<_> = late.collect();
+        // First those that can still be answered.
+        for key in keys {
+            ask_again(slf, &key, usize::MAX)?;
+        }
+        for (number, mut promise) in late {
             // Asked once more, so that what nobody has answered is counted: as refused, or as expired.
             if let State::Waiting(ask) = promise.state
                 && let Ok(answer) = ask.submit(false)
@@ -216,9 +218,6 @@ impl Loop {
                 continue;
             }
             end(py, &promise.future, Err(Error::Expired.raise(py)));
-        }
-        for key in keys {
-            ask_again(slf, &key, usize::MAX)?;
         }
         let next = lock(&this.promises).deadlines.first().map(|(at, _)| *at);
         // Those that expire soon after each other are told together.

@@ -416,6 +416,19 @@ impl Executor {
         }
     }
 
+    /// The same of many queries, whose parts are not passed over and say nothing of other tasks.
+    fn bulk_header(
+        &self,
+        entry: EntryRef,
+        class: Option<Class>,
+        expires: Option<Instant>,
+    ) -> Header {
+        Header {
+            effort: None,
+            ..self.header(entry, class, expires, None)
+        }
+    }
+
     /// All counters. Reading them holds no worker and no submit up for longer than one small step ([`Snapshot`]).
     pub fn snapshot(&self) -> Snapshot {
         snapshot::take(&self.engine, self.balancer())

@@ -414,9 +414,9 @@ impl<T> Queue<T> {
             .map_or(0, |place| lanes[place].service.cost_of(effort));
         if cost > 0 {
             let time = cost.saturating_mul(tasks);
-            self.in_vain = self.in_vain.saturating_add(time);
+            self.in_vain = self.in_vain.wrapping_add(time);
             let intake = self.intake_mut(table);
-            intake.in_vain = intake.in_vain.saturating_add(time);
+            intake.in_vain = intake.in_vain.wrapping_add(time);
         }
     }
 

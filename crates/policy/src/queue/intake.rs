@@ -17,7 +17,7 @@ pub struct Intake {
     pub cancelled: u64,
     /// Tasks that expired in the queue.
     pub expired: u64,
-    /// Nanoseconds that what was refused, or not begun because of its deadline, would have taken of its domain.
+    /// Nanoseconds that what was refused, or not begun because of its deadline, would have taken of its domain. Begins anew at 2^64.
     pub in_vain: u64,
 }
 
@@ -38,7 +38,7 @@ impl Intake {
         self.shed += other.shed;
         self.cancelled += other.cancelled;
         self.expired += other.expired;
-        self.in_vain += other.in_vain;
+        self.in_vain = self.in_vain.wrapping_add(other.in_vain);
     }
 }
 
@@ -57,7 +57,8 @@ impl InVain {
         let mut now: FxHashMap<TableId, u64> = FxHashMap::default();
         for (table, intake, _) in counts {
             if intake.in_vain > 0 {
-                *now.entry(table).or_default() += intake.in_vain;
+                let now = now.entry(table).or_default();
+                *now = now.wrapping_add(intake.in_vain);
             }
         }
         let fresh = now.into_iter().map(|(table, now)| {

@@ -29,7 +29,7 @@ const FIRST: u64 = 1_000_000;
 const BELIEVED: u64 = 100_000_000;
 
 /// Efforts of a table of which the usual time is known: those that were answered last. Others count as all together.
-const EFFORTS: usize = 4;
+const EFFORTS: usize = 8;
 
 /// How many times as long queries take away from home: of one table, or of all tables of a queue.
 pub(super) type Cold = Relative<32>;
@@ -52,6 +52,8 @@ pub(super) struct Service {
     pub(super) home: u64,
     /// How many times as much it is elsewhere.
     pub(super) cold: Cold,
+    /// The mean there, for what nobody has answered at home.
+    away: u64,
     /// The part of its tasks that are not begun because of their deadlines.
     missed: f32,
     /// By effort.
@@ -128,6 +130,7 @@ impl Service {
         match (effort, known) {
             (Some(_), Some(usual)) => usual.cost,
             (Some(_), None) if self.usual.iter().any(|usual| usual.nanos == 0) => 0,
+            _ if self.home == 0 => self.away,
             _ => self.home,
         }
     }
@@ -180,7 +183,10 @@ impl Service {
             home => home,
         };
         match away {
-            true => self.cold.note(spent, self.home),
+            true => {
+                self.cold.note(spent, self.home);
+                self.away = follow(self.away, spent, self.away.max(base));
+            }
             false => self.home = follow(self.home, spent, base),
         }
         if let Some(effort) = effort

@@ -270,7 +270,8 @@ impl Worker<'_> {
             let chosen = std::mem::take(&mut self.chosen[level]);
             layer.set(node, &chosen);
             for &neighbor in &chosen {
-                self.link_back(layer, neighbor, node, builder.slack);
+                let _lock = layer.lock(neighbor);
+                self.add_link(layer, neighbor, node, builder.slack);
             }
             self.chosen[level] = chosen;
         }
@@ -285,15 +286,19 @@ impl Worker<'_> {
         let distances = self.builder.distances_to(node);
         let end = self.scratch.enter(higher, &distances, false);
         // Rounded distances may be alike.
-        if end != node && layers[level].links(end).all(|link| link != node) {
+        if end == node {
+            return;
+        }
+        let layer = &layers[level];
+        let _lock = layer.lock(end);
+        if layer.links(end).all(|link| link != node) {
             // What only the slack spares gives way: no link of `end` is nearer to `node` than `end` is.
-            self.link_back(&layers[level], end, node, 1.0);
+            self.add_link(layer, end, node, 1.0);
         }
     }
 
-    /// Links `from` to `to`, dropping the least useful link of `from` if it has too many.
-    fn link_back(&mut self, layer: &GrowingLayer, from: u32, to: u32, slack: f32) {
-        let _lock = layer.lock(from);
+    /// Links `from` to `to`, dropping the least useful link of `from` if it has too many. The caller has `from`'s lock.
+    fn add_link(&mut self, layer: &GrowingLayer, from: u32, to: u32, slack: f32) {
         if layer.append(from, to) {
             return;
         }
