@@ -46,7 +46,7 @@ pub(super) struct Took {
     pub(super) ended: Time,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Service {
     /// Mean of a query's cost on the home's warm cache.
     pub(super) home: u64,
@@ -56,8 +56,8 @@ pub(super) struct Service {
     away: u64,
     /// The part of its tasks that are not begun because of their deadlines.
     missed: f32,
-    /// By effort.
-    usual: [Usual; EFFORTS],
+    /// By effort: most tables have no deadlines.
+    usual: Vec<Usual>,
     /// Of all that had a deadline.
     any: Usual,
     /// Tasks that began before say nothing of that: another index answered them.
@@ -129,7 +129,7 @@ impl Service {
         let known = self.usual.iter().find(|usual| usual.effort == effort);
         match (effort, known) {
             (Some(_), Some(usual)) => usual.cost,
-            (Some(_), None) if self.usual.iter().any(|usual| usual.nanos == 0) => 0,
+            (Some(_), None) if self.usual.len() < EFFORTS => 0,
             _ if self.home == 0 => self.away,
             _ => self.home,
         }
@@ -160,10 +160,34 @@ impl Service {
         Some(nanos.saturating_mul(u64::from(queries)))
     }
 
+    /// Where what is known of an effort is kept, if need be instead of the one that was answered longest ago; `None` if there is
+    /// no memory for that.
+    fn kept(&mut self, effort: Effort) -> Option<&mut Usual> {
+        let usual = &mut self.usual;
+        let known = usual.iter().position(|usual| usual.effort == Some(effort));
+        let place = match known {
+            Some(place) => place,
+            None if usual.len() < EFFORTS => {
+                usual.try_reserve_exact(1).ok()?;
+                usual.push(Usual::default());
+                usual.len() - 1
+            }
+            None => (0..EFFORTS).min_by_key(|&place| usual[place].ended)?,
+        };
+        let usual = usual.get_mut(place)?;
+        if known.is_none() {
+            *usual = Usual {
+                effort: Some(effort),
+                ..Usual::default()
+            };
+        }
+        Some(usual)
+    }
+
     /// The table's queries are to be answered in another way from now on, so that none is refused for what others took.
     pub(super) fn forget_usual(&mut self, now: u64) {
-        (self.usual, self.any) = Default::default();
-        self.since = now;
+        self.usual.clear();
+        (self.any, self.since) = (Usual::default(), now);
     }
 
     /// Takes note of a task of so many queries, with its effort if it had a deadline. `typical` is what a query of any table takes.
@@ -193,23 +217,9 @@ impl Service {
             && ended.saturating_sub(took.lasted) >= self.since
         {
             self.any.learn([spent, lasted], ended);
-            let known = self
-                .usual
-                .iter()
-                .position(|usual| usual.effort == Some(effort));
-            let oldest = || {
-                (0..EFFORTS)
-                    .min_by_key(|&at| self.usual[at].ended)
-                    .unwrap_or(0)
-            };
-            let usual = &mut self.usual[known.unwrap_or_else(oldest)];
-            if known.is_none() {
-                *usual = Usual {
-                    effort: Some(effort),
-                    ..Usual::default()
-                };
+            if let Some(usual) = self.kept(effort) {
+                usual.learn([spent, lasted], ended);
             }
-            usual.learn([spent, lasted], ended);
         }
     }
 }
