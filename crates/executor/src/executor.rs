@@ -8,7 +8,7 @@ mod submit_over;
 mod table_options;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use chiplet_policy::queue::Effort;
 use chiplet_policy::{Class, Homes, Placement, TableId};
@@ -268,7 +268,9 @@ impl Executor {
             }
         };
         let class = query.requested_class();
-        let header = self.header(entry, class, query.expires(), Some(&query));
+        let mut header = self.header(entry, class, query.expires());
+        let time = self.time_allowed(&header);
+        header.effort = time.map(|time| search::effort(&query, time));
         let task = Arc::new(search::task(header, query));
         match self
             .engine
@@ -344,10 +346,10 @@ impl Executor {
                 });
             }
         };
-        let task = Arc::new(closure::task(
-            self.header(entry, None, deadline, None),
-            code,
-        ));
+        let mut header = self.header(entry, None, deadline);
+        let time = self.time_allowed(&header);
+        header.effort = time.map(|time| Effort::new(time, 0, false));
+        let task = Arc::new(closure::task(header, code));
         match self
             .engine
             .admit(&task.header.entry, Arc::clone(&task) as _, patient)
@@ -388,45 +390,23 @@ impl Executor {
         Ok(entry)
     }
 
-    /// What is known of a task of `class`, or the table's, which is a `query` by itself, or not.
-    fn header(
-        &self,
-        entry: EntryRef,
-        class: Option<Class>,
-        expires: Option<Instant>,
-        query: Option<&Query>,
-    ) -> Header {
-        let clock = self.engine.hub.clock();
-        let accepted = clock.now();
-        let effort = expires.map(|at| {
-            let time = clock.time(at).since(accepted);
-            match query {
-                Some(query) => search::effort(query, time),
-                None => Effort::new(time, 0, false),
-            }
-        });
+    /// What is known of a task of `class`, or the table's.
+    fn header(&self, entry: EntryRef, class: Option<Class>, expires: Option<Instant>) -> Header {
         Header {
             executor: self.engine.id,
             class: class.unwrap_or_else(|| entry.state.options.class()),
             span: TaskSpan::of(&entry.name),
             entry,
-            accepted,
+            accepted: self.engine.hub.clock().now(),
             expires,
-            effort,
+            effort: None,
         }
     }
 
-    /// The same of many queries, whose parts are not passed over and say nothing of other tasks.
-    fn bulk_header(
-        &self,
-        entry: EntryRef,
-        class: Option<Class>,
-        expires: Option<Instant>,
-    ) -> Header {
-        Header {
-            effort: None,
-            ..self.header(entry, class, expires, None)
-        }
+    /// From the submit to the deadline, if there is one.
+    fn time_allowed(&self, header: &Header) -> Option<Duration> {
+        let at = self.engine.hub.clock().time(header.expires?);
+        Some(at.since(header.accepted))
     }
 
     /// All counters. Reading them holds no worker and no submit up for longer than one small step ([`Snapshot`]).

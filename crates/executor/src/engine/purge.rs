@@ -56,8 +56,8 @@ impl Engine {
                 match end {
                     Some(End::Expired) => {
                         let header = task.header();
-                        let of = (header.class, weight, header.effort);
-                        state.queue.count_expired(table, of.0, of.1, of.2);
+                        let (class, effort) = (header.class, header.effort);
+                        state.queue.count_expired(table, class, weight, effort);
                     }
                     _ => state.queue.intake_mut(table).cancelled += weight,
                 }

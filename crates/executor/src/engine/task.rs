@@ -22,7 +22,7 @@ pub(crate) struct Header {
     pub(crate) class: Class,
     pub(crate) accepted: Time,
     pub(crate) expires: Option<Instant>,
-    /// What it asks for, if it has a deadline.
+    /// What it asks for, if it has a deadline. Not of batches and blocks: their parts are not passed over.
     pub(crate) effort: Option<Effort>,
     pub(crate) span: TaskSpan,
 }
