@@ -38,7 +38,7 @@ def add_wheel_option(parser):
 
 def read_package(wheel=None):
     """All words in order of frequency, and their vectors: 400,000 x 50 float32."""
-    # Here, so that benches/direct can take the package's name and checksum without it.
+    # Here, so that lab/peers can take the package's name and checksum without it.
     import pyarrow.parquet as parquet
 
     with tempfile.TemporaryDirectory() as folder:

@@ -1,7 +1,7 @@
 //! What a vector-search service does with the library: limits, deadlines, overload, clients that hang up, bulk work, cores
 //! for its runtime, metrics, and an orderly end.
 //!
-//! The network is left out: a request is a function call. `crates/server` is a whole server, `examples/grpc-server` a small one.
+//! The network is left out: a request is a function call. `apps/server` is a whole server, `examples/grpc-server` a small one.
 //!
 //! `cargo run --release --example service`; [docs/service.md](../docs/service.md) goes through its parts.
 

@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-tests=crates/server/tests/python
+tests=apps/server/tests/python
 environment=target/clients
 OLDER=${OLDER:-1.13.3}
 

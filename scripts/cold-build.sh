@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 package=chiplet-server
-folder=$PWD/crates/server
+folder=$PWD/apps/server
 host=$(rustc -vV | sed -nE 's/^host: //p')
 say() { printf 'cold-build: %s\n' "$*"; }
 

@@ -39,7 +39,7 @@ fuzz() {
   local folders=("$corpus" "fuzz/seeds/$target") binary=$work/build/$host/release/$target
   [ ! -f "fuzz/dict/$target" ] || options+=(-dict="fuzz/dict/$target")
   # The files of the crates' own tests are seeds as well.
-  [ "$target" != hdf5 ] || folders+=(crates/workload/tests/data)
+  [ "$target" != hdf5 ] || folders+=(lab/workload/tests/data)
   [ "$target" != faiss_file ] || folders+=(crates/index/tests/data/faiss)
   mkdir -p "$corpus" "$artifacts"
   # Without a sanitizer libFuzzer sees no single allocation, so what it cannot limit the shell does: more

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Makes the image of crates/server/Dockerfile where a Docker engine runs. Elsewhere it runs the steps of the first stage here,
+# Makes the image of apps/server/Dockerfile where a Docker engine runs. Elsewhere it runs the steps of the first stage here,
 # unless CHIPLET_GRPC_SERVER names a server that is built, and checks the second: that its packages have each library that
 # the server links, and that the server takes its variables.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-file=crates/server/Dockerfile
+file=apps/server/Dockerfile
 say() { printf 'image: %s\n' "$*"; }
 
 if docker info >/dev/null 2>&1; then

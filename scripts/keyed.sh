@@ -33,7 +33,7 @@ if wants stores && [ ${#features[@]} -gt 0 ] && command -v apt-get >/dev/null; t
   # bindgen reads RocksDB's header.
   ls /usr/lib/llvm-*/lib/libclang.so* >/dev/null 2>&1 || scripts/setup.sh libclang-dev
 fi
-bench=(cargo run --release --locked --quiet --manifest-path benches/keyed/Cargo.toml --target-dir target/keyed)
+bench=(cargo run --release --locked --quiet --manifest-path lab/keyed/Cargo.toml --target-dir target/keyed)
 if wants stores; then
   echo "keyed: building (the first time with RocksDB: half an hour on 2 cores)" >&2
   "${bench[@]}" "${features[@]}" -- stores "${stores[@]}"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Compares chiplet's tables with the libraries that users would pick instead; see benches/direct/README.md.
-# Arguments go to benches/direct/compare.py; --help shows them.
+# Compares chiplet's tables with the libraries that users would pick instead; see lab/peers/README.md.
+# Arguments go to lab/peers/compare.py; --help shows them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-here=benches/direct
+here=lab/peers
 environment=target/peers/venv
 
 packages=(python3)

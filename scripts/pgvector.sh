@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Measures the example gRPC server beside PostgreSQL with pgvector; both sides' clients and PostgreSQL come from PyPI.
-# Arguments go to crates/server/benches/pgvector; --help shows them.
+# Arguments go to apps/server/benches/pgvector; --help shows them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-here=crates/server/benches/pgvector
+here=apps/server/benches/pgvector
 environment=$PWD/target/pgvector
 
 if command -v apt-get >/dev/null; then

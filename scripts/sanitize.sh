@@ -63,7 +63,7 @@ if [ "$kind" = address ]; then
   packages+=(-p chiplet-memory -p chiplet-index)
   files+=(crates/memory/tests/*.rs crates/index/tests/*.rs)
 fi
-# All but tests/faults, which refuses memory and system calls that the sanitizer itself needs, and instruments/vm.
+# All but tests/faults, which refuses memory and system calls that the sanitizer itself needs, and lab/vm.
 tests=()
 for file in "${files[@]}"; do
   # How much memory a table takes: AddressSanitizer's allocator takes more.

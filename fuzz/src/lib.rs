@@ -1,12 +1,12 @@
 //! What the fuzz targets run: the same checks as the crates' own tests over the seeds.
 
-#[path = "../../crates/advise/tests/common/inputs.rs"]
+#[path = "../../apps/advise/tests/common/inputs.rs"]
 pub mod advise;
 #[path = "../../crates/topology/tests/common/checks.rs"]
 mod checks;
 #[path = "../../crates/topology/tests/common/mod.rs"]
 mod common;
-#[path = "../../crates/hwloc/tests/common/inputs.rs"]
+#[path = "../../lab/hwloc/tests/common/inputs.rs"]
 pub mod hwloc;
 #[path = "../../crates/index/tests/common/mapped.rs"]
 mod mapped;
@@ -14,7 +14,7 @@ mod mapped;
 pub mod index;
 #[path = "../../crates/topology/tests/common/inputs.rs"]
 pub mod topology;
-#[path = "../../crates/workload/tests/common/inputs.rs"]
+#[path = "../../lab/workload/tests/common/inputs.rs"]
 pub mod workload;
 
 /// Makes a panic inside the hwloc binding not count as a finding: `chiplet-topology` catches it and

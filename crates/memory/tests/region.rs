@@ -225,7 +225,7 @@ fn map(file: &File, offset: u64, bytes: usize) -> Result<Region, MemoryError> {
     unsafe { Region::map(file, offset, bytes) }
 }
 
-/// Every machine has a node 0. `instruments/vm` has machines with more.
+/// Every machine has a node 0. `lab/vm` has machines with more.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_region_lies_where_it_was_told_to() {
@@ -268,7 +268,7 @@ fn a_region_lies_where_it_was_told_to() {
     }
 }
 
-/// Here from node 0 to itself; `instruments/vm` moves between nodes.
+/// Here from node 0 to itself; `lab/vm` moves between nodes.
 #[cfg(target_os = "linux")]
 #[test]
 fn what_is_in_memory_moves_and_keeps_its_content() {

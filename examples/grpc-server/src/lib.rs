@@ -1,7 +1,7 @@
 //! The smallest gRPC server on chiplet: one call, some tables in memory. Copy it and put your own tables in.
 //!
 //! What a service has to decide is here: which cores are the executor's and which the network's, what one query may ask
-//! for, what becomes of a call's deadline, of a client that hangs up, of overload and of a shutdown. `crates/server` is a
+//! for, what becomes of a call's deadline, of a client that hangs up, of overload and of a shutdown. `apps/server` is a
 //! whole server.
 
 use std::collections::HashMap;

@@ -56,7 +56,7 @@ def glove_full(folder):
 
 
 def clusters(_folder):
-    """Rows around 100 normally distributed centres that overlap: `Clusters` of crates/workload, drawn by NumPy."""
+    """Rows around 100 normally distributed centres that overlap: `Clusters` of lab/workload, drawn by NumPy."""
     draw = np.random.Generator(np.random.PCG64(1))
     centres = draw.standard_normal((100, 128), np.float32)
     of = draw.integers(0, len(centres), 200_000 + QUERIES)

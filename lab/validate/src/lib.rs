@@ -3,7 +3,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `case` | a figure of an instrument beside the simulator's, and the table of all |
-//! | `emulated` | the emulated caches of `instruments/caches` |
+//! | `emulated` | the emulated caches of `lab/caches` |
 //! | `host` | the real executor on this machine |
 //! | `cachegrind` | valgrind's model of caches |
 //! | `graphs` | graphs whose own searches the simulator makes |

@@ -2,7 +2,7 @@
 """Writes the small HDF5 files beside this script, as h5py writes them: what tests/hdf5.rs reads.
 
     python3 -m venv .venv && .venv/bin/pip install h5py==3.16.0 numpy==2.4.6
-    .venv/bin/python crates/workload/tests/data/make_hdf5.py
+    .venv/bin/python lab/workload/tests/data/make_hdf5.py
 
 All hold the same 7 vectors of 3 dimensions, whole numbers, and 4 of them moved by a little as queries, in the
 layout of ann-benchmarks (`write_output` in its datasets.py). They differ in how HDF5 stores that:

@@ -1,6 +1,6 @@
 //! `chiplet advise` and `chiplet balance` on machines made of files: advice, trials, rounds, and everything put back.
 //!
-//! On a real kernel: `instruments/vm`, `advising.rs`.
+//! On a real kernel: `lab/vm`, `advising.rs`.
 
 #![cfg(unix)]
 

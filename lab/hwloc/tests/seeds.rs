@@ -1,7 +1,7 @@
 //! The seeds of the fuzz targets, among them every input that ever went wrong, through the same checks.
 #![cfg(feature = "hwloc")]
 
-#[path = "../../topology/tests/common/checks.rs"]
+#[path = "../../../crates/topology/tests/common/checks.rs"]
 #[allow(dead_code, reason = "the checks of topology's tests are more")]
 mod checks;
 #[path = "common/inputs.rs"]

@@ -152,7 +152,7 @@ fn describe(loader: &Loader, address: u64) -> anyhow::Result<String> {
         };
         let name = without_generics(&function.demangle()?);
         let file = place.file.unwrap_or_default();
-        let is_own = ["crates/", "instruments/caches/"]
+        let is_own = ["crates/", "lab/caches/"]
             .iter()
             .find_map(|folder| file.find(folder));
         let from = is_own.or_else(|| file.find("/library/")).unwrap_or(0);

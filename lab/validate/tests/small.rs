@@ -1,4 +1,4 @@
-//! A comparison in seconds: the model of `instruments/caches` is told what one core reads, without QEMU around it.
+//! A comparison in seconds: the model of `lab/caches` is told what one core reads, without QEMU around it.
 //!
 //! So both sides have the same reads, and what differs is how caches are modelled: an L1 and addresses there, rows and links
 //! that lie one after the other here.

@@ -1,7 +1,7 @@
 """The same rows, held-out queries and exact neighbours for everything that is measured.
 
 Each data set is one `.npy` file of all vectors. The queries are held out of it by the rule of `chiplet bench`
-(`hold_out` in crates/cli/src/bench/shelf.rs), so that only the file has to be handed over: 1,000 rows, evenly spread.
+(`hold_out` in apps/cli/src/bench/shelf.rs), so that only the file has to be handed over: 1,000 rows, evenly spread.
 Ids are row numbers among the rest. For the cosine all vectors are scaled to length 1 once, and kept in a file of their
 own; their inner product then ranks as the cosine does.
 """
@@ -17,7 +17,7 @@ from sets import QUERIES, REPOSITORY, SETS  # noqa: F401  (others take them from
 
 METRICS = ("cosine", "l2", "ip")
 
-# Distances this near to the k-th count as equal to it: ROUNDING in crates/workload/src/metric.rs.
+# Distances this near to the k-th count as equal to it: ROUNDING in lab/workload/src/metric.rs.
 ROUNDING = 1e-6
 # How far off a vector is that was scaled to length 1 in f32: `Metric::scale` there.
 UNIT_OFF = 1.2e-7
@@ -43,7 +43,7 @@ class Vectors:
         return f"{self.name}, {self.metric}, k = {self.k}"
 
     def recall(self, found):
-        """Recall@k of `found`, [QUERIES][k] row numbers: `Truth::recall` of crates/workload."""
+        """Recall@k of `found`, [QUERIES][k] row numbers: `Truth::recall` of lab/workload."""
         hits = 0
         # Query by query, as all pairs of 100 and 100 ids at once would take long.
         for near, ids in zip(self.near, np.asarray(found)[:, : self.k]):
