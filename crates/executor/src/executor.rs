@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chiplet_policy::queue::Effort;
-use chiplet_policy::{Class, Homes, Placement, TableId};
+use chiplet_policy::{Homes, Placement, TableId};
+use chiplet_table::Class;
 use chiplet_table::{Context, IntoTable, Neighbor, Query, Table};
 use chiplet_topology::{Process, Topology, TopologyError};
 

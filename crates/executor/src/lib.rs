@@ -33,9 +33,10 @@ mod ticket;
 
 pub use block::{Block, BlockAnswers};
 pub use chiplet_policy::{
-    Class, Home, Homes, Placement, PlannerConfig, Rates, RemapReason, Rung, SplitConfig,
-    StealConfig, TableId,
+    Home, Homes, Placement, PlannerConfig, Rates, RemapReason, Rung, SplitConfig, StealConfig,
+    TableId,
 };
+pub use chiplet_table::Class;
 pub use chiplet_topology::pin::Pin;
 pub use chiplet_topology::{DomainId, LevelChoice, Topology};
 pub use counts::{Counts, Steals};

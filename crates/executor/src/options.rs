@@ -1,6 +1,7 @@
 //! How the tasks of a table are treated beside others'.
 
-use chiplet_policy::{Class, settings};
+use chiplet_policy::settings;
+use chiplet_table::Class;
 
 use crate::scheduler::Terms;
 use crate::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};

@@ -61,7 +61,7 @@ use std::ops::Range;
 #[cfg(feature = "faiss")]
 use std::sync::Arc;
 
-use chiplet_policy::ivf_list_bytes;
+use chiplet_table::ivf_list_bytes;
 use chiplet_table::{
     Context, Filter, Neighbor, Probe, Query, SearchError, SplitTable, Table, TakeAnswer,
     merge_nearest,

@@ -31,9 +31,11 @@ mod search;
 use std::ops::Range;
 use std::time::Duration;
 
+use chiplet_table::Class;
+
 use crate::queue::{Discipline, Pace, Queue, Refusal, Run, Terms};
 use crate::steal::{FAR_PRICE, is_worth};
-use crate::{Class, Staff, TableId, Time, can_help_far, can_lend, can_spare};
+use crate::{Staff, TableId, Time, can_help_far, can_lend, can_spare};
 pub use away::{LOOK, Looked, Ordered};
 pub use face::{Crossing, Face, Faces, News, Next};
 pub use posts::Cover;

@@ -4,7 +4,9 @@
 //! matters to what follows: [`Ladder::found`], [`Ladder::goes_away`], [`Ladder::lists`].
 
 use crate::group::{Crossing, Faces};
-use crate::queue::{Class, Pace};
+use chiplet_table::Class;
+
+use crate::queue::Pace;
 use crate::route::LONG_WAIT;
 use crate::{Time, choose_victim, is_worth_relieving};
 

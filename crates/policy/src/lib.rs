@@ -1,4 +1,4 @@
-//! chiplet's decisions as plain functions over values: what a query costs, where a table lives, when a
+//! chiplet's decisions as plain functions over values: where a table lives, when a
 //! placement changes, how a query is cut, who may take work from whom.
 //!
 //! **Everything here is pure.** No thread, clock, file or random number: a moment comes in as a
@@ -8,7 +8,6 @@
 //!
 //! | question | answered by |
 //! |---|---|
-//! | how many bytes does a query pull? | [`hnsw_query_bytes`], [`ivf_list_bytes`] |
 //! | how fast is a domain? | [`Speed`] |
 //! | how much load and traffic has a table now? | [`UsageWindows`] |
 //! | how long do queries wait in a domain that is so busy? | [`predicted_wait`] |
@@ -74,7 +73,6 @@ mod split;
 mod steal;
 mod table_id;
 mod time;
-mod traffic;
 mod trigger;
 mod wait;
 mod window;
@@ -87,7 +85,6 @@ pub use neighbours::{Neighbours, neighbours, overflow_domains};
 pub use overload::is_too_late;
 pub use placement::{Home, Homes, Move, Placement};
 pub use planner::{MemoryChange, MemoryStep, Planner, PlannerConfig, Remap};
-pub use queue::Class;
 pub use speed::Speed;
 pub use split::{Hands, SplitConfig, next_unit};
 pub use steal::{
@@ -96,7 +93,6 @@ pub use steal::{
 };
 pub use table_id::TableId;
 pub use time::Time;
-pub use traffic::{hnsw_query_bytes, ivf_list_bytes};
 pub use trigger::{RemapReason, Trigger, TriggerConfig};
 pub use wait::predicted_wait;
 pub use window::{Rates, Usage, UsageWindows, WindowConfig};

@@ -31,7 +31,6 @@
 //! run.end(Time::from_nanos(90_000)); // it took 60 us, which the queue learns with the next take
 //! ```
 
-mod class;
 mod discipline;
 mod effort;
 mod intake;
@@ -49,8 +48,9 @@ mod weights;
 
 use std::time::Duration;
 
+use chiplet_table::Class;
+
 use crate::{TableId, Time};
-pub use class::Class;
 pub use discipline::{Discipline, QUEUE_PER_WORKER};
 pub use effort::Effort;
 pub use intake::{InVain, Intake, IntakeAt};

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use chiplet_table::Class;
+
 use crate::group::{Crossing, Faces};
-use crate::queue::{Class, Pace, Refusal};
+use crate::queue::{Pace, Refusal};
 use crate::{TableId, is_worth_evening, overflow_domains};
 
 /// Shorter waits are not compared with other groups': reading what they show costs a cache miss.

@@ -40,20 +40,23 @@
 //! # Ok::<(), SearchError>(())
 //! ```
 
+mod class;
 mod context;
 mod error;
 mod filter;
 mod neighbor;
 mod query;
 mod table;
+mod traffic;
 
-pub use chiplet_policy::Class;
+pub use class::Class;
 pub use context::Context;
 pub use error::SearchError;
 pub use filter::Filter;
 pub use neighbor::{Neighbor, merge_nearest};
 pub use query::Query;
 pub use table::{IntoTable, Probe, SplitTable, Table, TakeAnswer};
+pub use traffic::{hnsw_query_bytes, ivf_list_bytes};
 
 /// For those who run tables on threads of their own.
 pub mod host {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chiplet_policy::Class;
+use crate::Class;
 
 use crate::error::SearchError;
 use crate::filter::Filter;

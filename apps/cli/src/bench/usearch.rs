@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use chiplet_index::Metric;
-use chiplet_policy::hnsw_query_bytes;
+use chiplet_table::hnsw_query_bytes;
 use chiplet_table::{Context, Neighbor, Query, SearchError, Table};
 use chiplet_workload::dataset::VectorSet;
 use usearch::{Index, IndexOptions, MetricKind, ScalarKind};

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use chiplet_policy::Time;
 use chiplet_policy::route::{self, Queues, Unplaced};
-use chiplet_policy::{Class, Time};
+use chiplet_table::Class;
 use chiplet_topology::DomainId;
 
 use super::Engine;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chiplet_policy::queue::Effort;
-use chiplet_policy::{Class, Rung, Time};
+use chiplet_policy::{Rung, Time};
+use chiplet_table::Class;
 
 use super::registry::EntryRef;
 use super::span::TaskSpan;

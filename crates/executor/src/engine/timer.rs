@@ -201,7 +201,8 @@ mod tests {
     use std::task::{Context, Poll, Wake, Waker};
     use std::time::Duration;
 
-    use chiplet_policy::{Class, Homes, Time};
+    use chiplet_policy::{Homes, Time};
+    use chiplet_table::Class;
     use chiplet_topology::DomainId;
 
     use super::*;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chiplet_policy::queue::Underway;
-use chiplet_policy::{Class, Hands, Rung, SplitConfig, TableId, Time, is_too_late};
+use chiplet_policy::{Hands, Rung, SplitConfig, TableId, Time, is_too_late};
+use chiplet_table::Class;
 use chiplet_table::Probe;
 use chiplet_table::host::Tally;
 use chiplet_topology::DomainId;

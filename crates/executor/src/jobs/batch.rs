@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use chiplet_policy::Class;
+use chiplet_table::Class;
 use chiplet_table::{Context, Neighbor, Query, SearchError, Table};
 
 use super::bulk::{self, BulkTask, LONGEST_PART, Load};

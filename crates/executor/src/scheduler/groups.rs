@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use chiplet_policy::group::{Faces, Group, Next};
 use chiplet_policy::queue::{Intake, IntakeAt, Pace};
-use chiplet_policy::{Class, Neighbours, TableId};
+use chiplet_policy::{Neighbours, TableId};
+use chiplet_table::Class;
 use crossbeam_utils::CachePadded;
 
 use super::FreeCores;

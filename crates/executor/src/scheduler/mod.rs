@@ -34,7 +34,8 @@ use chiplet_policy::group::Group;
 pub(crate) use chiplet_policy::group::{Cover, Crossing};
 use chiplet_policy::queue::Outlook;
 pub(crate) use chiplet_policy::queue::{Discipline, Pace, Refusal, Terms};
-use chiplet_policy::{Class, TableId, Time};
+use chiplet_policy::{TableId, Time};
+use chiplet_table::Class;
 use crossbeam_utils::CachePadded;
 
 use crate::clock::Clock;

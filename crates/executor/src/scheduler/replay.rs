@@ -10,7 +10,8 @@ use std::time::Duration;
 use chiplet_policy::group::LOOK;
 use chiplet_policy::replay::{Decision, Event, Log, wake_time};
 use chiplet_policy::route::{self, Queues};
-use chiplet_policy::{Class, StealConfig, TableId, Time, neighbours};
+use chiplet_policy::{StealConfig, TableId, Time, neighbours};
+use chiplet_table::Class;
 use chiplet_topology::{DomainId, Topology};
 
 use super::ladder::{Near, Resting};

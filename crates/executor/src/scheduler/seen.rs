@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use chiplet_policy::Time;
 use chiplet_policy::group::{Face, Next};
 use chiplet_policy::queue::Pace;
-use chiplet_policy::{Class, Time};
+use chiplet_table::Class;
 
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

@@ -411,7 +411,7 @@ fn a_bulk_task_that_is_left_to_a_spinning_worker_waits_no_longer_than_others() {
     assert!(hub.groups.lock(0).spin());
     let pushed = hub.clock.now();
     let bulk = Terms {
-        class: chiplet_policy::Class::Bulk,
+        class: chiplet_table::Class::Bulk,
         ..Terms::default()
     };
     hub.push_all(0, table(0), bulk, vec![1], 1, pushed).unwrap();

@@ -12,7 +12,7 @@
 
 use std::cell::RefCell;
 
-use chiplet_policy::hnsw_query_bytes;
+use chiplet_table::hnsw_query_bytes;
 use chiplet_table::{Context, Filter, Neighbor, Query, SearchError};
 
 use super::format::{Prepared, RowDistances, RowFormat};

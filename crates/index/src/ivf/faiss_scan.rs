@@ -30,7 +30,7 @@
 //! (`indexIVF_stats`) without synchronisation: a data race, on a cache line that travels between cores. `faiss.cpp`
 //! passes statistics of the call's own instead; fast-scan indexes write the global ones all the same.
 
-use chiplet_policy::ivf_list_bytes;
+use chiplet_table::ivf_list_bytes;
 use chiplet_table::{Context, Neighbor, Probe, Query, SearchError, merge_nearest};
 
 use super::ffi::{Ivf, Scanner};

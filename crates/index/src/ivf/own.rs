@@ -15,7 +15,7 @@
 //! **A row's distance depends on the query and the row alone**, to the bit, and an answer is the `k` first rows by
 //! distance, then id. So it does not matter how a query is cut, or which others it is searched with.
 
-use chiplet_policy::ivf_list_bytes;
+use chiplet_table::ivf_list_bytes;
 use chiplet_table::{Context, Query, SearchError};
 
 use super::best::Offers;

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::queue::{Class, Pace};
+use chiplet_table::Class;
+
+use crate::queue::Pace;
 use crate::steal::FAR_PRICE;
 use crate::{NEAR, Neighbours, StealConfig, Time};
 

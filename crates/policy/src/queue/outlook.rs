@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Class, Pace, Queue};
+use chiplet_table::Class;
+
+use super::{Pace, Queue};
 use crate::{Backlog, Time};
 
 /// What waits in a queue, for whoever decides where to go.

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use super::lanes::Place;
 use super::service::Took;
-use super::{Class, Effort};
+use chiplet_table::Class;
+
+use super::Effort;
 use crate::{TableId, Time};
 
 /// On which terms a task waits.

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use chiplet_policy::group::{Crossing, Face, Faces, Group, Next, Take};
-use chiplet_policy::queue::{Class, Discipline, Pace, Run, Terms};
+use chiplet_policy::queue::{Discipline, Pace, Run, Terms};
 use chiplet_policy::{Neighbours, StealConfig, TableId, Time, ladder, route};
+use chiplet_table::Class;
 
 use crate::common::table;
 

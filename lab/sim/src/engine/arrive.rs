@@ -1,6 +1,6 @@
 //! Queries come and end.
 
-use chiplet_policy::Class;
+use chiplet_table::Class;
 
 use super::Engine;
 use super::queries::Query;

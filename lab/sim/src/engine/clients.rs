@@ -1,7 +1,7 @@
 //! Who asks tables by themselves, on which terms, and which of their tasks stall.
 
-use chiplet_policy::Class;
 use chiplet_policy::queue::Terms;
+use chiplet_table::Class;
 
 use super::rows::Row;
 use crate::trace::mix;

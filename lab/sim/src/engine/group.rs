@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use chiplet_policy::Neighbours;
 use chiplet_policy::group::{self, Crossing, Faces, Next};
-use chiplet_policy::queue::{Class, Discipline, Pace};
+use chiplet_policy::queue::{Discipline, Pace};
+use chiplet_table::Class;
 
 use super::units::Shared;
 

@@ -9,7 +9,7 @@ mod translate;
 use std::ops::Range;
 
 use chiplet_index::{HnswTable, RowFormat};
-use chiplet_policy::hnsw_query_bytes;
+use chiplet_table::hnsw_query_bytes;
 
 use crate::cache::{Caches, Hits, Lines};
 use crate::compute::Compute;

@@ -3,8 +3,9 @@
 use std::ops::{Index, IndexMut};
 use std::time::Duration;
 
+use chiplet_policy::TableId;
 use chiplet_policy::queue::Effort;
-use chiplet_policy::{Class, TableId};
+use chiplet_table::Class;
 
 use super::hardware::Asked;
 use super::units::Units;

@@ -2,8 +2,9 @@
 
 use chiplet_baselines::Routing;
 use chiplet_policy::group::Faces;
-use chiplet_policy::queue::{Class, Pace, Refusal, Terms};
+use chiplet_policy::queue::{Pace, Refusal, Terms};
 use chiplet_policy::route::{self, Queues};
+use chiplet_table::Class;
 use chiplet_topology::DomainId;
 
 use super::Engine;

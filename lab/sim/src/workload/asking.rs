@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use chiplet_policy::Class;
+use chiplet_table::Class;
 use serde::{Serialize, Serializer};
 
 /// Who asks which tables, where that is not the workload's one stream of queries.

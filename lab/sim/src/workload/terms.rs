@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use chiplet_policy::Class;
+use chiplet_table::Class;
 use serde::Deserialize;
 
 use super::error::RecipeError;

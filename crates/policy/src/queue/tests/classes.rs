@@ -5,8 +5,9 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::simulation::{DISCIPLINE, MILLI, SECOND, Simulation, source};
-use crate::queue::{Class, Discipline, Effort, IntakeAt, Queue, Run, Terms};
+use crate::queue::{Discipline, Effort, IntakeAt, Queue, Run, Terms};
 use crate::{TableId, Time};
+use chiplet_table::Class;
 
 #[test]
 fn bulk_work_gives_way_and_gets_what_is_left() {

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::simulation::{DISCIPLINE, MILLI, Simulation};
 use crate::Time;
-use crate::queue::{Class, Queue, Run, Terms, Underway};
+use crate::queue::{Queue, Run, Terms, Underway};
+use chiplet_table::Class;
 
 /// Whether a task of `waits` that came at 5 ms goes before a piece of one of `shared` that came at 1 ms and was begun at
 /// 2 ms, at each of these times in milliseconds.

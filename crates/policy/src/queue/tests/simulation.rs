@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use crate::queue::{Class, Discipline, Queue, Run, Terms};
+use crate::queue::{Discipline, Queue, Run, Terms};
 use crate::{TableId, Time};
+use chiplet_table::Class;
 
 pub(super) const DISCIPLINE: Discipline = Discipline {
     run_length: 16,

@@ -1,6 +1,6 @@
 //! The end of a walk in a table that re-ranks: its best candidates' rows are read from the second copy.
 
-use chiplet_policy::hnsw_query_bytes;
+use chiplet_table::hnsw_query_bytes;
 
 use super::{Asked, Hardware, LINE, Reader, Reading, full_key};
 use crate::cache::{Hits, Lines};

@@ -12,7 +12,7 @@
 /// links have 4 bytes.
 ///
 /// ```
-/// use chiplet_policy::hnsw_query_bytes;
+/// use chiplet_table::hnsw_query_bytes;
 ///
 /// // 1,000 vectors of 128 f32 in a graph with M = 32: 1,000 * (512 + 128) bytes.
 /// assert_eq!(hnsw_query_bytes(1_000, 128 * 4, 32 * 4), 640_000);
@@ -27,7 +27,7 @@ pub fn hnsw_query_bytes(visited: u64, vector_bytes: u64, links_bytes: u64) -> u6
 /// vector for IVF-Flat, the compressed one for SQ and PQ).
 ///
 /// ```
-/// use chiplet_policy::ivf_list_bytes;
+/// use chiplet_table::ivf_list_bytes;
 ///
 /// assert_eq!(ivf_list_bytes(1_600, 64 * 4), 409_600);
 /// ```
