@@ -20,8 +20,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use chiplet::snapshot::Snapshot;
 use chiplet::{
-    Context, Executor, Pin, PlannerConfig, Snapshot, StealConfig, TableId, Topology, TriggerConfig,
+    Context, Executor, Pin, PlannerConfig, StealConfig, TableId, Topology, TriggerConfig,
 };
 use chiplet_workload::traffic::{Arrivals, Group, Traffic};
 
@@ -151,7 +152,7 @@ fn ask(executor: &Executor, table: TableId, rate: f64, seed: u64, began: Instant
 }
 
 fn show(snapshot: &Snapshot, flooded: TableId, shares: [f64; 2]) -> Shown {
-    let of = |table: &&chiplet::TableSnapshot| table.id == flooded;
+    let of = |table: &&chiplet::snapshot::TableSnapshot| table.id == flooded;
     let flood = snapshot
         .tables
         .iter()

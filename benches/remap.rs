@@ -8,7 +8,7 @@ use std::time::Duration;
 use chiplet::{DomainId, TableId};
 use chiplet_policy::{
     Assignment, Demand, DomainSpec, MapperConfig, Placement, Planner, PlannerConfig, Time, Usage,
-    place,
+    assign_homes,
 };
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
 
@@ -66,7 +66,7 @@ fn mapper(criterion: &mut Criterion) {
     let domains = domains();
     let config = MapperConfig::default();
     let (before, after) = (demands(0), demands(TABLES / 2));
-    let old = placed(&place(&before, &domains, None, &config));
+    let old = placed(&assign_homes(&before, &domains, None, &config));
     let mut group = criterion.benchmark_group("mapper, 10,000 tables, 64 domains");
     for (what, demands, current) in [
         ("from scratch", &before, None),
@@ -74,7 +74,7 @@ fn mapper(criterion: &mut Criterion) {
         ("hot set moved", &after, Some(&old)),
     ] {
         group.bench_function(BenchmarkId::from_parameter(what), |bencher| {
-            bencher.iter(|| place(demands, &domains, current, &config));
+            bencher.iter(|| assign_homes(demands, &domains, current, &config));
         });
     }
     group.finish();

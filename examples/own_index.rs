@@ -7,8 +7,9 @@
 
 use std::ops::Range;
 
+use chiplet::snapshot::Steals;
 use chiplet::{
-    Context, Executor, Neighbor, Probe, Query, SearchError, SplitTable, Steals, Table, Topology,
+    Context, Executor, Neighbor, Probe, Query, SearchError, SplitTable, Table, Topology,
 };
 
 /// Points on a line, kept in buckets of equal width.

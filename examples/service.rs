@@ -11,9 +11,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use chiplet::index::{HnswConfig, HnswTable, Metric};
+use chiplet::shutdown::{Shutdown, ShutdownReport};
+use chiplet::snapshot::Snapshot;
+use chiplet::topology::pin::pin_current_thread;
 use chiplet::{
-    Class, Context, Error, Executor, Query, QueryLimits, Shutdown, ShutdownReport, Snapshot,
-    SubmitError, TableId, TableOptions, pin_current_thread,
+    Class, Context, Error, Executor, Query, QueryLimits, SubmitError, TableId, TableOptions,
 };
 
 const DIM: usize = 32;
@@ -132,7 +134,7 @@ impl Service {
             Err(refused) => return Reply::refused(refused.reason),
         };
         // `reported` tells how it was served: for slow-query logs and traces.
-        match ticket.reported().await {
+        match ticket.with_report().await {
             Ok((hits, report)) => {
                 if let Some(line) = self.slow.note(report.wait, report.service) {
                     println!("{line}");

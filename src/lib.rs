@@ -30,7 +30,7 @@
 //! * [`Executor`]: tables, submitting, counters, shutdown. [`Builder`]: cores, bounds, settings of placement,
 //!   splitting and stealing.
 //! * [`QueryLimits`], [`TableOptions`], [`Class`]: what one query may ask for, and who comes before whom.
-//!   [`Ticket::reported`]: how one query was served.
+//!   [`Ticket::with_report`]: how one query was served.
 //! * [`index`]: HNSW graphs, exact search, and inverted lists of Faiss (feature `faiss`) as tables. Your own index
 //!   implements [`Table`], and [`SplitTable`] if its queries can be cut.
 //! * [`Context::par_map`]: a closure's or your own table's work on all idle workers of the domain.
@@ -54,23 +54,35 @@
 #[cfg(feature = "metrics")]
 pub use chiplet_executor::MetricsExport;
 pub use chiplet_executor::{
-    Answers, Block, BlockAnswers, BuildError, Builder, Class, Counts, DomainSnapshot, Error,
-    Executor, Gathered, GatheredPart, Home, Homes, Latencies, OfTable, Placement, PlannerConfig,
-    QueryLimits, QueryParameter, Rates, Refused, RemapEvent, RemapReason, Report, Reported, Rung,
-    Shutdown, ShutdownReport, Snapshot, SplitConfig, StealConfig, Steals, Stopping, SubmitError,
-    TableError, TableId, TableMove, TableOptions, TableSnapshot, Ticket, WorkerInfo,
+    Block, BuildError, Builder, Class, Error, Executor, OfTable, PlannerConfig, QueryLimits,
+    QueryParameter, Refused, Report, SplitConfig, StealConfig, StealLevel, SubmitError, TableError,
+    TableId, TableOptions, Ticket,
 };
 pub use chiplet_index as index;
 pub use chiplet_policy::TriggerConfig;
-pub use chiplet_table::{
-    Context, Filter, IntoTable, Neighbor, Probe, Query, SearchError, SplitTable, Table, TakeAnswer,
-    merge_nearest,
-};
-pub use chiplet_topology::pin::{Pin, PinError, pin_current_thread, unpinned};
-pub use chiplet_topology::{
-    Core, Domain, DomainId, DomainList, DomainsError, LevelChoice, ReadOptions, Topology,
-    TopologyBuilder, TopologyError, Warning,
-};
+pub use chiplet_table as table;
+pub use chiplet_table::{Context, Filter, Neighbor, Probe, Query, SearchError, SplitTable, Table};
+pub use chiplet_topology as topology;
+pub use chiplet_topology::pin::Pin;
+pub use chiplet_topology::{DomainId, Topology};
+
+/// How an executor ends: [`Executor::shutdown`].
+pub mod shutdown {
+    pub use chiplet_executor::{Shutdown, ShutdownReport, Stopping};
+}
+
+/// What an executor tells of itself: [`Executor::snapshot`], and where its tables are at home.
+pub mod snapshot {
+    pub use chiplet_executor::{
+        Counts, DomainSnapshot, Home, Homes, Latencies, Placement, Rates, RemapEvent, RemapReason,
+        Snapshot, Steals, TableMove, TableSnapshot, WorkerInfo,
+    };
+}
+
+/// Claims on more than one answer: of batches, blocks, searches of several tables, and with a [`Report`].
+pub mod ticket {
+    pub use chiplet_executor::{Answers, BlockAnswers, MultiSearch, MultiSearchPart, WithReport};
+}
 
 /// The project's documents.
 ///

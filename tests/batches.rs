@@ -9,9 +9,11 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use chiplet::index::{FlatTable, HnswConfig, HnswTable, Metric};
+use chiplet::shutdown::Shutdown;
+use chiplet::ticket::Answers;
 use chiplet::{
-    Answers, Context, Error, Executor, Filter, Neighbor, Query, SearchError, Shutdown, SubmitError,
-    Table, TableId, TableOptions,
+    Context, Error, Executor, Filter, Neighbor, Query, SearchError, SubmitError, Table, TableId,
+    TableOptions,
 };
 use common::hooked::{DIM, Hooked, rows};
 use common::lists::Lists;
@@ -88,7 +90,7 @@ fn a_table_that_can_be_cut_is_searched_whole() {
     let answers = executor.search_batch(table, queries).wait().unwrap();
     assert_eq!(answers, expected);
     let after = executor.snapshot().steals;
-    let all = |steals: chiplet::Steals| steals.own + steals.domain + steals.remote;
+    let all = |steals: chiplet::snapshot::Steals| steals.own + steals.domain + steals.remote;
     assert_eq!(all(after) - all(before), 2, "a part for each worker");
 }
 

@@ -3,7 +3,8 @@
 mod common;
 
 use chiplet::index::{FlatTable, Metric};
-use chiplet::{Block, Filter, Query, QueryLimits, QueryParameter, Shutdown, SubmitError, TableId};
+use chiplet::shutdown::Shutdown;
+use chiplet::{Block, Filter, Query, QueryLimits, QueryParameter, SubmitError, TableId};
 use common::hooked::{DIM, Hooked, answered, numbered, rows};
 use common::{Gate, HANG, OpenOnDrop, builder, executor, full_at, hold};
 

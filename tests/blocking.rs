@@ -6,7 +6,8 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use chiplet::{BuildError, Context, Error, Executor, PlannerConfig, Shutdown, Topology};
+use chiplet::shutdown::Shutdown;
+use chiplet::{BuildError, Context, Error, Executor, PlannerConfig, Topology};
 use chiplet_baselines::Strategy;
 use common::{HANG, executor};
 
@@ -132,7 +133,7 @@ fn time_that_a_task_blocks_counts_for_its_report_and_not_as_load() {
     let blocked = executor.submit_fn(table, None, move |context: &mut Context| {
         context.block_in_place(|| std::thread::sleep(long));
     });
-    let report = blocked.unwrap().reported().wait().unwrap().1;
+    let report = blocked.unwrap().with_report().wait().unwrap().1;
     assert!(report.service >= long, "{report:?}");
     let busy = executor.snapshot().domains[0].busy;
     assert!(busy < long / 2, "{busy:?}");

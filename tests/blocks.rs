@@ -9,9 +9,10 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use chiplet::index::{FlatTable, HnswConfig, HnswTable, Metric};
+use chiplet::shutdown::Shutdown;
+use chiplet::ticket::BlockAnswers;
 use chiplet::{
-    Block, BlockAnswers, Class, Context, Error, Executor, Filter, Neighbor, Query, SearchError,
-    Shutdown, Table, TableId,
+    Block, Class, Context, Error, Executor, Filter, Neighbor, Query, SearchError, Table, TableId,
 };
 use common::hooked::{DIM, Hooked, answered, numbered, rows};
 use common::{Gate, HANG, OpenOnDrop, builder, executor, pass};
@@ -238,7 +239,12 @@ fn a_row_that_its_table_leaves_out_fails() {
         }
 
         /// Answers the first query twice, the second never, and one that nobody asked.
-        fn search_each(&self, _: &[Query], _: &mut Context, answer: &mut chiplet::TakeAnswer<'_>) {
+        fn search_each(
+            &self,
+            _: &[Query],
+            _: &mut Context,
+            answer: &mut chiplet::table::TakeAnswer<'_>,
+        ) {
             for number in [0, 0, 7] {
                 answer(
                     number,

@@ -46,7 +46,7 @@ fn run(builder: Builder, submit: impl FnOnce(&Executor, &Log)) -> Vec<&'static s
     submit(&executor, &log);
     gate.open();
     held.into_iter().for_each(|ticket| ticket.wait().unwrap());
-    executor.shutdown(chiplet::Shutdown::Drain(common::HANG));
+    executor.shutdown(chiplet::shutdown::Shutdown::Drain(common::HANG));
     std::mem::take(&mut *log.0.lock())
 }
 

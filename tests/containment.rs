@@ -8,7 +8,8 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 
-use chiplet::{Context, Error, Executor, Query, Shutdown};
+use chiplet::shutdown::Shutdown;
+use chiplet::{Context, Error, Executor, Query};
 use common::lists::Lists;
 use common::{Bomb, Departing, Gate, HANG, OpenOnDrop, executor, hold};
 

@@ -7,9 +7,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use chiplet::{
-    Builder, Context, Executor, Neighbor, Query, SearchError, Shutdown, Table, TableId, Topology,
-};
+use chiplet::shutdown::Shutdown;
+use chiplet::{Builder, Context, Executor, Neighbor, Query, SearchError, Table, TableId, Topology};
 use common::{HANG, restless};
 use parking_lot::Mutex;
 

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::time::Instant;
 
-use chiplet::{
-    Error, Executor, LevelChoice, Query, RemapReason, Shutdown, SubmitError, Topology,
-    TopologyError,
-};
+use chiplet::shutdown::Shutdown;
+use chiplet::snapshot::RemapReason;
+use chiplet::topology::{LevelChoice, TopologyError};
+use chiplet::{Error, Executor, Query, SubmitError, Topology};
 use chiplet_baselines::Strategy;
 use common::lists::Lists;
 use common::{Gate, HANG, OpenOnDrop, builder, executor, hold, home, neighbours, still};

@@ -11,7 +11,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use chiplet::{Error, Executor, Query, Shutdown, TableId, Ticket};
+use chiplet::shutdown::Shutdown;
+use chiplet::{Error, Executor, Query, TableId, Ticket};
 use common::lists::Lists;
 use common::{Bomb, Gate, HANG, OpenOnDrop, executor, hold, pass};
 

@@ -11,7 +11,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use chiplet::{Executor, StealConfig, TableId, TableSnapshot};
+use chiplet::snapshot::TableSnapshot;
+use chiplet::{Executor, StealConfig, TableId};
 use common::builder;
 
 struct Counting;

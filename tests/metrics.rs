@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use chiplet::index::{FlatTable, Metric};
-use chiplet::{Executor, Latencies, MetricsExport, Query, Snapshot, TableId};
+use chiplet::snapshot::{Latencies, Snapshot};
+use chiplet::{Executor, MetricsExport, Query, TableId};
 use common::{Gate, OpenOnDrop, builder, executor, hold};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusRecorder};
 use metrics_util::MetricKindMask;

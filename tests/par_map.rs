@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
+use chiplet::shutdown::Shutdown;
 use chiplet::{
-    Class, Context, Error, Executor, Neighbor, Query, SearchError, Shutdown, Table, TableId,
-    TableOptions,
+    Class, Context, Error, Executor, Neighbor, Query, SearchError, Table, TableId, TableOptions,
 };
 use chiplet_baselines::Strategy;
 use common::{Gate, HANG, OpenOnDrop, builder, closure_table, executor, hold, pass, still};
@@ -299,7 +299,7 @@ impl Table for Blocks {
             near.truncate(k);
             Ok::<_, SearchError>(near)
         })?;
-        Ok(chiplet::merge_nearest(k, parts))
+        Ok(chiplet::table::merge_nearest(k, parts))
     }
 }
 

@@ -3,7 +3,8 @@
 mod common;
 
 use chiplet::index::{ExactRows, FlatTable, Metric, Refined};
-use chiplet::{Context, Error, Query, SearchError, Shutdown, SplitConfig, Table};
+use chiplet::shutdown::Shutdown;
+use chiplet::{Context, Error, Query, SearchError, SplitConfig, Table};
 use chiplet_workload::dataset::VectorSet;
 use common::{HANG, builder};
 
@@ -37,7 +38,7 @@ fn queries_that_are_cut_answer_as_whole_ones_with_exact_distances() {
     for _ in 0..3 {
         let tickets: Vec<_> = queries
             .rows()
-            .map(|query| executor.search(id, ask(query)).reported())
+            .map(|query| executor.search(id, ask(query)).with_report())
             .collect();
         for ((ticket, query), expected) in tickets.into_iter().zip(queries.rows()).zip(&expected) {
             let (hits, report) = ticket.wait().unwrap();

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
-use chiplet::{DomainId, Error, Latencies, Query, Report, Rung};
+use chiplet::snapshot::Latencies;
+use chiplet::{DomainId, Error, Query, Report, StealLevel};
 use common::lists::Lists;
 use common::{Gate, HANG, OpenOnDrop, builder, executor, hold, home, pass};
 use parking_lot::Mutex;
@@ -36,7 +37,7 @@ fn the_figures_are_the_counters() {
         });
         pass(submitted + Duration::from_millis(20));
         gate.open();
-        let reported = ticket.reported();
+        let reported = ticket.with_report();
         let (answer, report) = match polls {
             true => pollster::block_on(reported),
             false => reported.wait(),
@@ -49,10 +50,10 @@ fn the_figures_are_the_counters() {
         let Report {
             domain,
             units,
-            rung,
+            level,
             ..
         } = report;
-        assert_eq!((domain, units, rung), (DomainId(0), 1, Rung::Own));
+        assert_eq!((domain, units, level), (DomainId(0), 1, StealLevel::Own));
         let snapshot = executor.snapshot();
         let counted = snapshot.tables.iter().find(|counted| counted.id == table);
         let counted = counted.unwrap();
@@ -73,17 +74,17 @@ fn a_cut_query_tells_its_units_and_whether_siblings_took_some() {
     let begun = Instant::now();
     // Siblings count as helpers once they are asleep, so the first queries may find none.
     loop {
-        let ticket = executor.search(table, Query::new([3.0])).reported();
+        let ticket = executor.search(table, Query::new([3.0])).with_report();
         let (found, report) = ticket.wait().unwrap();
         assert_eq!(found.len(), Query::DEFAULT_TOP);
         let threads = std::mem::take(&mut *threads.lock());
         assert_eq!(report.units as usize, threads.len() - 1);
         let stolen = threads.iter().any(|&scan| scan != threads[0]);
-        let rung = match stolen {
-            true => Rung::Domain,
-            false => Rung::Own,
+        let level = match stolen {
+            true => StealLevel::Domain,
+            false => StealLevel::Own,
         };
-        assert_eq!((report.rung, report.domain), (rung, DomainId(0)));
+        assert_eq!((report.level, report.domain), (level, DomainId(0)));
         if stolen {
             return;
         }
@@ -102,7 +103,7 @@ fn what_another_domain_took_says_so() {
     let tickets: Vec<_> = (0..4).map(|_| executor.spawn(table, || ())).collect();
     let mut reports = Vec::new();
     for ticket in tickets {
-        let mut ticket = ticket.reported();
+        let mut ticket = ticket.with_report();
         let answer = ticket.wait_for(HANG).expect("it is run elsewhere");
         reports.push(answer.unwrap().1);
     }
@@ -110,13 +111,16 @@ fn what_another_domain_took_says_so() {
     // On a busy machine one of those was run elsewhere itself, and its place at home was free.
     reports.extend(
         held.into_iter()
-            .map(|ticket| ticket.reported().wait().unwrap().1),
+            .map(|ticket| ticket.with_report().wait().unwrap().1),
     );
     let at_home = home(&executor, table);
     for report in &reports {
-        assert_eq!(report.rung == Rung::Remote, report.domain.0 != at_home);
+        assert_eq!(
+            report.level == StealLevel::Remote,
+            report.domain.0 != at_home
+        );
     }
-    let remote = |report: &&Report| report.rung == Rung::Remote;
+    let remote = |report: &&Report| report.level == StealLevel::Remote;
     let remote = reports.iter().filter(remote).count() as u64;
     assert!(remote > 0);
     assert_eq!(executor.snapshot().steals.remote, remote);
@@ -136,10 +140,13 @@ fn what_went_to_another_domain_at_its_submit_says_so() {
         let submit = || executor.submit_fn(table, None, |_| ()).ok();
         let tickets: Vec<_> = (0..4).filter_map(|_| submit()).collect();
         for ticket in tickets {
-            let answer = ticket.reported().wait_for(HANG).expect("it is run");
+            let answer = ticket.with_report().wait_for(HANG).expect("it is run");
             let report = answer.unwrap().1;
-            assert_eq!(report.rung == Rung::Remote, report.domain.0 != at_home);
-            away += u32::from(report.rung == Rung::Remote);
+            assert_eq!(
+                report.level == StealLevel::Remote,
+                report.domain.0 != at_home
+            );
+            away += u32::from(report.level == StealLevel::Remote);
         }
     }
     assert!(away > 0);
@@ -150,16 +157,16 @@ fn without_an_answer_there_is_no_report() {
     let executor = builder(1, 1).queue_limit(1).build().unwrap();
     let table = executor.add_table("lists", Lists::default());
     let panicked = executor.spawn(table, || panic!("as it should"));
-    let told: Result<((), Report), Error> = panicked.reported().wait();
+    let told: Result<((), Report), Error> = panicked.with_report().wait();
     assert!(matches!(told, Err(Error::Panicked(_))), "{told:?}");
-    let wrong = executor.search(table, Query::new([1.0, 2.0])).reported();
+    let wrong = executor.search(table, Query::new([1.0, 2.0])).with_report();
     assert!(matches!(wrong.wait(), Err(Error::Search(_))));
     let gate = Gate::default();
     let _open = OpenOnDrop(gate.clone());
     let held = hold(&executor, table, 1, &gate);
     let late = Query::new([1.0]).within(Duration::from_millis(5));
-    let late = executor.search(table, late).reported();
-    let refused = executor.search(table, Query::new([1.0])).reported();
+    let late = executor.search(table, late).with_report();
+    let refused = executor.search(table, Query::new([1.0])).with_report();
     assert!(refused.is_finished() && refused.refusal().is_some());
     assert!(matches!(refused.wait(), Err(Error::Refused(_))));
     assert!(matches!(late.wait(), Err(Error::Expired)));
@@ -172,10 +179,10 @@ fn a_batch_has_one_report_for_all_its_parts() {
     let executor = executor(1, 2);
     let table = executor.add_table("lists", Lists::default());
     let batch = |count| (0..count).map(|n| Query::new([n as f32])).collect();
-    let ticket = executor.search_batch(table, batch(150)).reported();
+    let ticket = executor.search_batch(table, batch(150)).with_report();
     let (answers, report) = ticket.wait().unwrap();
     assert_eq!(answers.len(), 150);
-    assert_eq!((report.units, report.rung), (3, Rung::Own));
+    assert_eq!((report.units, report.level), (3, StealLevel::Own));
     let counted = &executor.snapshot().tables[0];
     let first = counted.wait.percentile(0.0);
     assert!(report.wait <= first + first / 13 + Duration::from_micros(2));
@@ -184,7 +191,7 @@ fn a_batch_has_one_report_for_all_its_parts() {
     let own = report.service.as_secs_f64();
     assert!((own - sum).abs() <= sum / 13.0 + 6e-6, "{own} {sum}");
 
-    let empty = executor.search_batch(table, Vec::new()).reported();
+    let empty = executor.search_batch(table, Vec::new()).with_report();
     let (answers, report) = empty.wait().unwrap();
     assert_eq!((answers.len(), report.units), (0, 0));
     assert_eq!(report.wait + report.service, Duration::ZERO);
@@ -200,7 +207,7 @@ fn parts_that_come_too_late_are_not_in_the_report() {
     let late = vec![Query::new([1.0]).within(Duration::from_millis(5))];
     let (answers, report) = executor
         .search_batch(table, late)
-        .reported()
+        .with_report()
         .wait()
         .unwrap();
     assert_eq!(answers, [Err(Error::Expired)]);

@@ -9,9 +9,11 @@ use std::task::{Context as Polling, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use chiplet::index::{FlatTable, Metric};
+use chiplet::shutdown::Shutdown;
+use chiplet::ticket::{MultiSearch, MultiSearchPart};
 use chiplet::{
-    Context, Error, Executor, Gathered, GatheredPart, Neighbor, Query, QueryLimits, QueryParameter,
-    SearchError, Shutdown, SubmitError, Table, TableId, Ticket,
+    Context, Error, Executor, Neighbor, Query, QueryLimits, QueryParameter, SearchError,
+    SubmitError, Table, TableId, Ticket,
 };
 use common::{Gate, HANG, OpenOnDrop, builder, executor, full_at, hold};
 
@@ -93,7 +95,7 @@ fn shards_answer_as_the_whole_does_by_waiting_and_by_polling() {
 }
 
 /// Polls once with a waker that does nothing.
-fn poll_once(gathered: &mut Gathered) -> Poll<<Gathered as Future>::Output> {
+fn poll_once(gathered: &mut MultiSearch) -> Poll<<MultiSearch as Future>::Output> {
     Pin::new(gathered).poll(&mut Polling::from_waker(Waker::noop()))
 }
 
@@ -140,11 +142,11 @@ fn what_polling_has_taken_is_there_for_who_waits_no_longer() {
     for ((table, part), shard) in parts.into_iter().zip(shards) {
         assert_eq!(table, shard);
         match part {
-            GatheredPart::Answered(hits) => {
+            MultiSearchPart::Answered(hits) => {
                 let truth = executor.search(table, query.clone()).wait();
                 assert_eq!(Ok(hits), truth);
             }
-            GatheredPart::Open(_) => assert_eq!(table, endless),
+            MultiSearchPart::Open(_) => assert_eq!(table, endless),
         }
     }
 }
@@ -186,9 +188,9 @@ fn what_has_given_its_answer_has_no_other() {
             shards.push(executor.add_table("of another dimension", odd));
         }
         for again in [
-            |gathered: Gathered| drop(gathered.wait()),
-            |gathered: Gathered| drop(gathered.into_parts()),
-            |mut gathered: Gathered| drop(poll_once(&mut gathered)),
+            |gathered: MultiSearch| drop(gathered.wait()),
+            |gathered: MultiSearch| drop(gathered.into_parts()),
+            |mut gathered: MultiSearch| drop(poll_once(&mut gathered)),
         ] {
             let query = queries().next().unwrap();
             let mut gathered = executor.submit_over(&shards, &query).unwrap();
@@ -295,7 +297,7 @@ fn the_deadline_is_one_for_all_tables_and_dropping_cancels_all() {
     held.release();
     for (place, (table, part)) in parts.into_iter().enumerate() {
         assert_eq!(table, shards[place]);
-        let GatheredPart::Open(ticket) = part else {
+        let MultiSearchPart::Open(ticket) = part else {
             panic!("its worker is held");
         };
         assert_eq!(ticket.wait().unwrap().len(), 7);

@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::task::{Context as Polling, Wake, Waker};
 use std::time::{Duration, Instant};
 
+use chiplet::shutdown::{Shutdown, ShutdownReport};
 use chiplet::{
-    Context, Error, Executor, Neighbor, Query, SearchError, Shutdown, ShutdownReport, SubmitError,
-    Table, TableId, Ticket,
+    Context, Error, Executor, Neighbor, Query, SearchError, SubmitError, Table, TableId, Ticket,
 };
 use common::{Departing, Gate, HANG, OpenOnDrop, builder, executor, hold, neighbours, restless};
 

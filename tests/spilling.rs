@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
 
-use chiplet::{Context, Executor, Query, Rung, Table};
+use chiplet::{Context, Executor, Query, StealLevel, Table};
 use chiplet_baselines::Strategy;
 use common::lists::Lists;
 use common::{Gate, HANG, OpenOnDrop, builder, hold, home, still};
@@ -85,9 +85,9 @@ fn another_domain_takes_part_in_scanning_a_table_that_no_cache_keeps() {
     let whole = Lists::default().search(&query, &mut Context::default());
     let executor = builder(2, 2).build().unwrap();
     let table = executor.add_table("lists", lists);
-    let (found, report) = executor.search(table, query).reported().wait().unwrap();
+    let (found, report) = executor.search(table, query).with_report().wait().unwrap();
     assert_eq!(Ok(found), whole);
-    assert_eq!(report.rung, Rung::Remote);
+    assert_eq!(report.level, StealLevel::Remote);
     assert!(report.units >= 3, "{report:?}");
     let total = executor.snapshot().total;
     assert_eq!((total.accepted, total.done), (1, 1));

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use chiplet::{Context, Error, Executor, Query, SearchError, Shutdown, SplitConfig, Table};
+use chiplet::shutdown::Shutdown;
+use chiplet::{Context, Error, Executor, Query, SearchError, SplitConfig, Table};
 use chiplet_baselines::Strategy;
 use common::lists::{LISTS, Lists, PER_LIST};
 use common::{Gate, HANG, OpenOnDrop, builder, hold, pass, still};

@@ -5,7 +5,8 @@ mod common;
 
 use std::time::Instant;
 
-use chiplet::{Executor, Shutdown};
+use chiplet::Executor;
+use chiplet::shutdown::Shutdown;
 use chiplet_baselines::Strategy;
 use common::load::{Load, assert_adds_up};
 use common::{HANG, builder, restless};

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use chiplet::{Class, Context, Executor, Shutdown, TableId, TableOptions};
+use chiplet::shutdown::Shutdown;
+use chiplet::{Class, Context, Executor, TableId, TableOptions};
 
 use super::seen::Seen;
 use super::{machine, start};

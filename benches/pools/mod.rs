@@ -7,7 +7,8 @@ use std::future::Future;
 
 use std::thread::available_parallelism;
 
-use chiplet::{Executor, LevelChoice, TableId, Topology};
+use chiplet::topology::LevelChoice;
+use chiplet::{Executor, TableId, Topology};
 
 /// Threads of every pool: as many as this process may use processors.
 pub fn workers() -> usize {

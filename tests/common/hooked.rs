@@ -1,6 +1,7 @@
 //! What batches and blocks are asked of: a table that answers with the number it is asked for, and rows for real tables.
 
-use chiplet::{Block, BlockAnswers, Context, Neighbor, Query, SearchError, Table};
+use chiplet::ticket::BlockAnswers;
+use chiplet::{Block, Context, Neighbor, Query, SearchError, Table};
 
 /// Components of [`rows`].
 pub const DIM: usize = 4;

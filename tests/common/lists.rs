@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use chiplet::{Context, Neighbor, Probe, Query, SearchError, SplitTable, Table, merge_nearest};
+use chiplet::table::merge_nearest;
+use chiplet::{Context, Neighbor, Probe, Query, SearchError, SplitTable, Table};
 
 pub const LISTS: u64 = 40;
 pub const PER_LIST: u64 = 25;

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use chiplet::{Executor, LevelChoice, Topology, TopologyError};
+use chiplet::topology::{LevelChoice, TopologyError};
+use chiplet::{Executor, Topology};
 use chiplet_topology::pin::pin_current_thread;
 use chiplet_topology::{Source, usable_now};
 

@@ -5,9 +5,8 @@
 )]
 
 use chiplet::index::{FlatTable, Metric};
-use chiplet::{
-    Error, Executor, Shutdown, SubmitError, TableError, TableId, TableOptions, Topology,
-};
+use chiplet::shutdown::Shutdown;
+use chiplet::{Error, Executor, SubmitError, TableError, TableId, TableOptions, Topology};
 
 use crate::{child, verified};
 

@@ -2,7 +2,9 @@
 
 use std::process::Command;
 
-use chiplet::{Executor, LevelChoice, Pin, Topology, WorkerInfo};
+use chiplet::snapshot::WorkerInfo;
+use chiplet::topology::LevelChoice;
+use chiplet::{Executor, Pin, Topology};
 
 use crate::common::still;
 use crate::kernel::{mask, refuse};
@@ -82,7 +84,9 @@ fn what_a_task_starts_unpinned_may_use_what_the_process_may() {
         let [tied, free] = [
             executor.spawn(table, cpus).wait().unwrap(),
             executor
-                .spawn(table, move || chiplet::unpinned(cpus).unwrap())
+                .spawn(table, move || {
+                    chiplet::topology::pin::unpinned(cpus).unwrap()
+                })
                 .wait()
                 .unwrap(),
         ];

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use chiplet::{Counts, Snapshot, Steals};
+use chiplet::snapshot::{Counts, Snapshot, Steals};
 
 use crate::common::load::Tables;
 

@@ -14,7 +14,8 @@ mod watchdog;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chiplet::{Executor, PlannerConfig, Shutdown, Topology, TriggerConfig};
+use chiplet::shutdown::Shutdown;
+use chiplet::{Executor, PlannerConfig, Topology, TriggerConfig};
 use chiplet_baselines::Strategy;
 use chiplet_policy::{MapperConfig, WindowConfig};
 

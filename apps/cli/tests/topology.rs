@@ -129,7 +129,7 @@ fn the_memory_of_each_node_is_shown_with_what_balancing_means() {
         "{two}"
     );
     assert!(
-        two.contains("automatic NUMA balancing: on: ") && two.contains("Place::on"),
+        two.contains("automatic NUMA balancing: on: ") && two.contains("MemoryPolicy::on"),
         "{two}"
     );
     assert!(two.lines().all(|line| line.len() <= 120), "{two}");

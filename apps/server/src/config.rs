@@ -8,7 +8,8 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use chiplet::{LevelChoice, Pin};
+use chiplet::Pin;
+use chiplet::topology::LevelChoice;
 use serde::{Deserialize, Serialize};
 
 /// The server's settings. `Settings::default()` serves on the loopback interface, from `./chiplet-data`.

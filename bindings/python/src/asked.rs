@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use chiplet::index::Metric;
-use chiplet::{Block, BlockAnswers, Query, SearchError, Table};
+use chiplet::ticket::BlockAnswers;
+use chiplet::{Block, Query, SearchError, Table};
 use pyo3::prelude::*;
 
 use crate::errors::{Class, OrRaise, Raise};

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use chiplet::{
-    Block, BlockAnswers, Class, Error, Executor, Neighbor, Query, SubmitError, TableId, Ticket,
-};
+use chiplet::ticket::BlockAnswers;
+use chiplet::{Block, Class, Error, Executor, Neighbor, Query, SubmitError, TableId, Ticket};
 use pyo3::prelude::*;
 
 use crate::asked::of_block;

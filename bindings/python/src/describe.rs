@@ -1,6 +1,7 @@
 //! What there is to see, as dicts.
 
-use chiplet::{Placement, Snapshot, TableId, Topology};
+use chiplet::snapshot::{Placement, Snapshot};
+use chiplet::{TableId, Topology};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use serde_json::{Map, Value, json};

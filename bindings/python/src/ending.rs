@@ -4,7 +4,8 @@
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use chiplet::{Executor, Shutdown};
+use chiplet::Executor;
+use chiplet::shutdown::Shutdown;
 use pyo3::prelude::*;
 
 use crate::gil::{self, unlocked};

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
-use chiplet::{
-    Executor, LevelChoice, Pin, QueryLimits, Shutdown, SubmitError, TableId, TableOptions,
-};
+use chiplet::shutdown::Shutdown;
+use chiplet::topology::LevelChoice;
+use chiplet::{Executor, Pin, QueryLimits, SubmitError, TableId, TableOptions};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};

@@ -6,7 +6,8 @@ mod given;
 
 use std::collections::BTreeSet;
 
-use chiplet::{DomainId, Home, Homes, Placement, TableId};
+use chiplet::snapshot::{Home, Homes, Placement};
+use chiplet::{DomainId, TableId};
 use chiplet_policy::{Demand, DomainSpec};
 use pyo3::prelude::*;
 
@@ -83,7 +84,7 @@ pub(crate) fn place(
         };
         let now = Placement::default().next((0..).zip(loads.keys()).filter_map(homes));
 
-        let placed = chiplet_policy::place(&demands, &specs, Some(&now), &config).homes;
+        let placed = chiplet_policy::assign_homes(&demands, &specs, Some(&now), &config).homes;
         let named = |home: &Home| (names[home.domain.0 as usize].clone(), home.share());
         // Both are in the order of the names.
         let each = loads.keys().zip(placed.values());

@@ -119,7 +119,7 @@ impl Counts {
     }
 }
 
-/// Tasks and scan units by the rung of the steal ladder they were taken from.
+/// Tasks and scan units by the level of the steal ladder they were taken from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Steals {
@@ -132,11 +132,11 @@ pub struct Steals {
 }
 
 impl Steals {
-    pub(crate) fn count(&mut self, rung: chiplet_policy::Rung) {
-        match rung {
-            chiplet_policy::Rung::Own => self.own += 1,
-            chiplet_policy::Rung::Domain => self.domain += 1,
-            chiplet_policy::Rung::Remote => self.remote += 1,
+    pub(crate) fn count(&mut self, level: chiplet_policy::StealLevel) {
+        match level {
+            chiplet_policy::StealLevel::Own => self.own += 1,
+            chiplet_policy::StealLevel::Domain => self.domain += 1,
+            chiplet_policy::StealLevel::Remote => self.remote += 1,
         }
     }
 

@@ -131,7 +131,7 @@ impl Executor {
     ///
     /// let executor = Executor::builder().topology(Topology::uniform(1, 2, 32 << 20)).build()?;
     /// assert_eq!(executor.nodes_for(1 << 30), []);
-    /// // HnswTable::build(&rows, dim, &config.place(Place::on(executor.nodes_for(1 << 30))))
+    /// // HnswTable::build(&rows, dim, &config.memory(MemoryPolicy::on(executor.nodes_for(1 << 30))))
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]

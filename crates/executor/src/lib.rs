@@ -14,27 +14,27 @@ mod error;
 mod executor;
 #[cfg(feature = "metrics")]
 mod export;
-mod gathered;
 mod jobs;
 mod latencies;
 mod limits;
 #[cfg(all(test, chiplet_loom))]
 mod loom_tests;
+mod multi_search;
 mod options;
 mod placement;
 mod report;
-mod reported;
 mod scheduler;
 #[cfg(all(test, chiplet_shuttle))]
 mod shuttle_tests;
 mod snapshot;
 mod sync;
 mod ticket;
+mod with_report;
 
 pub use block::{Block, BlockAnswers};
 pub use chiplet_policy::{
-    Home, Homes, Placement, PlannerConfig, Rates, RemapReason, Rung, SplitConfig, StealConfig,
-    TableId,
+    Home, Homes, Placement, PlannerConfig, Rates, RemapReason, SplitConfig, StealConfig,
+    StealLevel, TableId,
 };
 pub use chiplet_table::Class;
 pub use chiplet_topology::pin::Pin;
@@ -46,17 +46,17 @@ pub use executor::builder::Builder;
 pub use executor::shutdown::{Shutdown, ShutdownReport, Stopping};
 #[cfg(feature = "metrics")]
 pub use export::MetricsExport;
-pub use gathered::{Gathered, GatheredPart};
 pub use jobs::batch::Answers;
 pub use latencies::Latencies;
 pub use limits::QueryLimits;
+pub use multi_search::{MultiSearch, MultiSearchPart};
 pub use options::TableOptions;
 pub use placement::event::{RemapEvent, TableMove};
 pub use placement::workers::WorkerInfo;
 pub use report::Report;
-pub use reported::Reported;
 pub use snapshot::{DomainSnapshot, Snapshot, TableSnapshot};
 pub use ticket::Ticket;
+pub use with_report::WithReport;
 
 #[cfg(feature = "replay")]
 #[doc(hidden)]

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use chiplet_policy::Rung;
+use chiplet_policy::StealLevel;
 use chiplet_topology::DomainId;
 
-/// How one task was served ([`Ticket::reported`](crate::Ticket::reported)). The times are those that the executor's
+/// How one task was served ([`Ticket::with_report`](crate::Ticket::with_report)). The times are those that the executor's
 /// counters took for it.
 ///
 /// A batch ([`Executor::submit_batch`](crate::Executor::submit_batch)) or a block has one report for all of its parts that ended
@@ -25,9 +25,9 @@ pub struct Report {
     /// hand in it: the batch was empty, or none of its parts ended before its deadline. Then the times are zero and
     /// the domain is the table's main home.
     pub units: u32,
-    /// Where the worker took the task from; of several pieces the farthest: [`Rung::Own`] is its own domain's queue or
-    /// its own deque, [`Rung::Domain`] a sibling's deque, [`Rung::Remote`] another domain.
-    pub rung: Rung,
+    /// Where the worker took the task from; of several pieces the farthest: [`StealLevel::Own`] is its own domain's queue or
+    /// its own deque, [`StealLevel::Domain`] a sibling's deque, [`StealLevel::Remote`] another domain.
+    pub level: StealLevel,
 }
 
 /// What a task's ticket gets.
@@ -41,7 +41,7 @@ impl Report {
             service: Duration::ZERO,
             domain: home,
             units: 0,
-            rung: Rung::Own,
+            level: StealLevel::Own,
         }
     }
 
@@ -54,7 +54,7 @@ impl Report {
         self.service += part.service;
         self.domain = part.domain;
         self.units += part.units;
-        self.rung = self.rung.max(part.rung);
+        self.level = self.level.max(part.level);
     }
 }
 
@@ -64,22 +64,22 @@ mod tests {
 
     #[test]
     fn a_batch_waited_for_its_first_part_and_took_what_all_took() {
-        let part = |wait, service, domain, rung| Report {
+        let part = |wait, service, domain, level| Report {
             wait: Duration::from_millis(wait),
             service: Duration::from_millis(service),
             domain: DomainId(domain),
             units: 1,
-            rung,
+            level,
         };
         let mut report = Report::idle(DomainId(7));
         assert_eq!((report.units, report.domain), (0, DomainId(7)));
-        report.add(part(5, 1, 0, Rung::Own));
-        assert_eq!(report, part(5, 1, 0, Rung::Own));
-        report.add(part(3, 10, 1, Rung::Remote));
-        report.add(part(4, 100, 0, Rung::Own));
+        report.add(part(5, 1, 0, StealLevel::Own));
+        assert_eq!(report, part(5, 1, 0, StealLevel::Own));
+        report.add(part(3, 10, 1, StealLevel::Remote));
+        report.add(part(4, 100, 0, StealLevel::Own));
         let expected = Report {
             units: 3,
-            ..part(3, 111, 0, Rung::Remote)
+            ..part(3, 111, 0, StealLevel::Remote)
         };
         assert_eq!(report, expected);
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-use chiplet_memory::{Granted, Place};
+use chiplet_memory::{Granted, MemoryPolicy};
 use chiplet_table::{Context, Neighbor, Query, SearchError, SplitTable, Table, TakeAnswer};
 
 use crate::flat::{self, FlatTable};
@@ -41,7 +41,7 @@ pub enum AnyTable {
 /// # Errors
 /// [`FileError`]: no table to search ([`FileError::OtherKind`] for [`KeyedRows`](crate::KeyedRows)), damaged, of a newer
 /// version, or too large for the memory.
-pub fn open(path: impl AsRef<Path>, place: impl Into<Place>) -> Result<AnyTable, FileError> {
+pub fn open(path: impl AsRef<Path>, place: impl Into<MemoryPolicy>) -> Result<AnyTable, FileError> {
     AnyTable::of(Image::load(path.as_ref(), place)?)
 }
 

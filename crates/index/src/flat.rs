@@ -19,7 +19,7 @@ use chiplet_table::{
     Context, Neighbor, Probe, Query, SearchError, SplitTable, Table, TakeAnswer, merge_nearest,
 };
 
-use chiplet_memory::{Granted, Place};
+use chiplet_memory::{Granted, MemoryPolicy};
 use serde::{Deserialize, Serialize};
 
 use crate::error::BuildError;
@@ -219,7 +219,7 @@ impl FlatTable {
     ///
     /// # Errors
     /// [`FileError`]: no file of this kind, damaged, of a newer version, or too large for the memory.
-    pub fn load(path: impl AsRef<Path>, place: impl Into<Place>) -> Result<Self, FileError> {
+    pub fn load(path: impl AsRef<Path>, place: impl Into<MemoryPolicy>) -> Result<Self, FileError> {
         Self::open(Image::load(path.as_ref(), place)?)
     }
 

@@ -34,7 +34,7 @@ mod walk;
 
 use std::path::Path;
 
-use chiplet_memory::{Granted, Place, Region};
+use chiplet_memory::{Granted, MemoryPolicy, Region};
 use chiplet_table::{Context, Neighbor, Query, SearchError, Table, TakeAnswer};
 
 use crate::error::{BuildError, at_least_one};
@@ -149,7 +149,7 @@ impl HnswTable {
     ///
     /// # Errors
     /// [`FileError`]: no file of this kind, damaged, of a newer version, or too large for the memory.
-    pub fn load(path: impl AsRef<Path>, place: impl Into<Place>) -> Result<Self, FileError> {
+    pub fn load(path: impl AsRef<Path>, place: impl Into<MemoryPolicy>) -> Result<Self, FileError> {
         Self::open(Image::load(path.as_ref(), place)?)
     }
 

@@ -173,7 +173,7 @@ mod reserve;
 mod rows;
 
 pub use any::{AnyTable, open, open_mapped};
-pub use chiplet_memory::{Granted, Pages, Place};
+pub use chiplet_memory::{Granted, MemoryPolicy, Pages};
 pub use error::BuildError;
 pub use exact::ExactRows;
 pub use flat::{FlatConfig, FlatTable};

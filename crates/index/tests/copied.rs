@@ -1,7 +1,7 @@
 //! A copy of a table in other memory answers as the table does.
 
 use chiplet_index::{
-    FlatConfig, FlatTable, HnswConfig, HnswTable, Metric, Pages, Place, Refined, RowFormat,
+    FlatConfig, FlatTable, HnswConfig, HnswTable, MemoryPolicy, Metric, Pages, Refined, RowFormat,
 };
 use chiplet_table::{Context, Query, Table};
 
@@ -95,13 +95,13 @@ fn lists_are_copied_unless_faiss_scans_them() {
 fn what_was_mapped_to_stay_out_of_memory_is_not_copied_and_copies_are_saved() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("table");
-    let small = FlatConfig::new(Metric::L2).place(Pages::Small);
+    let small = FlatConfig::new(Metric::L2).memory(Pages::Small);
     let table = FlatTable::build(rows(3_000), DIM, small).unwrap();
     table.save(&path).unwrap();
     // SAFETY: nobody writes to it.
     #[allow(unsafe_code, reason = "the file is this test's")]
     let mapped = unsafe { FlatTable::map(&path) }.unwrap();
     assert!(mapped.copy_to(&[0], &mut |_| true).unwrap().is_none());
-    let loaded = FlatTable::load(&path, Place::on([0])).unwrap();
+    let loaded = FlatTable::load(&path, MemoryPolicy::on([0])).unwrap();
     answers_alike(loaded);
 }

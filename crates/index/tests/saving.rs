@@ -159,7 +159,7 @@ fn a_dimension_that_no_row_has_is_refused_also_without_rows() {
 fn a_table_that_no_memory_holds_is_an_error() {
     // Only 1 MiB and more takes reserved huge pages, of which no machine has a tebibyte.
     let rows = vec![0.0; 300_000];
-    match FlatTable::build(&rows, 1, FlatConfig::new(Metric::L2).place(Pages::HugeTlb)) {
+    match FlatTable::build(&rows, 1, FlatConfig::new(Metric::L2).memory(Pages::HugeTlb)) {
         Ok(table) => assert_eq!(table.granted().pages, Some(Pages::HugeTlb)),
         Err(BuildError::Memory(MemoryError::HugePages { pages, .. })) => assert_eq!(pages, 1),
         Err(error) => panic!("{error}"),

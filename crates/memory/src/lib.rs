@@ -29,7 +29,7 @@
 //!
 //! # On which NUMA node
 //!
-//! The kernel chooses a page's node when the page is first used, near the core that uses it. [`Place::on`] says another one
+//! The kernel chooses a page's node when the page is first used, near the core that uses it. [`MemoryPolicy::on`] says another one
 //! before that. Nothing is moved later: whoever wants memory elsewhere copies it.
 
 mod error;
@@ -42,7 +42,7 @@ mod mapping;
 #[cfg(target_os = "linux")]
 mod node;
 mod pages;
-mod place;
+mod policy;
 mod region;
 #[cfg(any(target_os = "linux", test))]
 mod smaps;
@@ -50,7 +50,7 @@ mod smaps;
 pub use error::{MemoryError, OsError};
 pub use granted::Granted;
 pub use pages::Pages;
-pub use place::Place;
+pub use policy::MemoryPolicy;
 pub use region::Region;
 
 /// What every region of its own memory, and every file part at a multiple of it, is aligned to: a cache line of x86-64 and of

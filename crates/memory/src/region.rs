@@ -15,7 +15,7 @@ use crate::layout::Layout;
 use crate::mapping::Mapping;
 #[cfg(target_os = "linux")]
 use crate::node;
-use crate::place::Place;
+use crate::policy::MemoryPolicy;
 #[cfg(target_os = "linux")]
 use crate::smaps;
 
@@ -33,7 +33,7 @@ const PIECE: usize = 1 << 20;
 pub struct Region {
     backing: Backing,
     /// What was asked for; `None` for a file.
-    place: Option<Place>,
+    place: Option<MemoryPolicy>,
 }
 
 enum Backing {
@@ -49,7 +49,7 @@ impl Region {
     /// # Errors
     /// [`MemoryError::TooLarge`], [`MemoryError::Refused`]; [`MemoryError::HugePages`] with [`Pages::HugeTlb`](crate::Pages::HugeTlb);
     /// [`MemoryError::Bind`] with nodes.
-    pub fn new(bytes: usize, place: impl Into<Place>) -> Result<Self, MemoryError> {
+    pub fn new(bytes: usize, place: impl Into<MemoryPolicy>) -> Result<Self, MemoryError> {
         let place = place.into();
         Ok(Self {
             backing: Backing::new(bytes, &place)?,
@@ -142,7 +142,7 @@ impl Region {
 
     /// Where it was to lie; `None` for a file.
     #[must_use]
-    pub fn place(&self) -> Option<&Place> {
+    pub fn policy(&self) -> Option<&MemoryPolicy> {
         self.place.as_ref()
     }
 
@@ -168,7 +168,7 @@ impl Region {
     }
 
     /// A copy in memory of its own: in pages of the same kind, those of [`Pages::default`](crate::Pages) for a file, and on
-    /// these NUMA nodes as [`Place::on`] has it.
+    /// these NUMA nodes as [`MemoryPolicy::on`] has it.
     ///
     /// `pace` is told before each piece of at most 1 MiB how many bytes come next, and may take its time. With `false` the
     /// copy is given up: `None`.
@@ -184,7 +184,7 @@ impl Region {
             .place
             .as_ref()
             .map_or_else(Default::default, |place| place.pages);
-        let place = Place::on(nodes.iter().copied()).pages(pages);
+        let place = MemoryPolicy::on(nodes.iter().copied()).pages(pages);
         let mut copy = Self::new(self.len(), place)?;
         let bytes = copy.as_mut_slice();
         let bytes = bytes.expect("a new region is its own memory");
@@ -211,7 +211,7 @@ impl Region {
 
     /// Moves its pages that are in memory to a NUMA node and returns how many bytes are there then, counted in whole
     /// pages; 0 on the heap (under 64 KiB) and on other systems than Linux. Fewer than all where the node has no room.
-    /// Pages that come later go where its [`Place`] says.
+    /// Pages that come later go where its [`MemoryPolicy`] says.
     ///
     /// It is here to be measured (`chiplet topology --copy`); the library moves no memory.
     ///
@@ -266,7 +266,7 @@ impl fmt::Debug for Region {
 
 impl Backing {
     #[cfg(target_os = "linux")]
-    fn new(bytes: usize, place: &Place) -> Result<Self, MemoryError> {
+    fn new(bytes: usize, place: &MemoryPolicy) -> Result<Self, MemoryError> {
         if bytes < TINY {
             return Heap::new(bytes).map(Self::Heap);
         }
@@ -281,7 +281,7 @@ impl Backing {
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn new(bytes: usize, _: &Place) -> Result<Self, MemoryError> {
+    fn new(bytes: usize, _: &MemoryPolicy) -> Result<Self, MemoryError> {
         Heap::new(bytes).map(Self::Heap)
     }
 

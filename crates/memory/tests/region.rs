@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Write;
 
-use chiplet_memory::{ALIGNMENT, MemoryError, Pages, Place, Region};
+use chiplet_memory::{ALIGNMENT, MemoryError, MemoryPolicy, Pages, Region};
 use proptest::prelude::*;
 
 const MIB: usize = 1 << 20;
@@ -231,11 +231,11 @@ fn map(file: &File, offset: u64, bytes: usize) -> Result<Region, MemoryError> {
 fn a_region_lies_where_it_was_told_to() {
     for bytes in [64 << 10, 3 * MIB, 40 * MIB] {
         for pages in [Pages::Small, Pages::Transparent] {
-            let place = Place::on([0]).pages(pages);
+            let place = MemoryPolicy::on([0]).pages(pages);
             let mut region = Region::new(bytes, place.clone()).unwrap();
             assert_eq!(region.residence(), [], "nothing was touched");
             region.as_mut_slice().unwrap().fill(7);
-            assert_eq!(region.place(), Some(&place));
+            assert_eq!(region.policy(), Some(&place));
             // A container may not ask.
             if let [held] = region.residence()[..] {
                 assert_eq!(held, (0, region.granted().reserved as u64));
@@ -248,7 +248,7 @@ fn a_region_lies_where_it_was_told_to() {
             let copy = region.copy_to(&[0], &mut pace).unwrap().unwrap();
             assert_eq!(asked, bytes as u64);
             assert_eq!(copy.as_slice(), region.as_slice());
-            assert_eq!(copy.place(), region.place());
+            assert_eq!(copy.policy(), region.policy());
             assert!(region.copy_to(&[0], &mut |_| false).unwrap().is_none());
             assert!(matches!(
                 region.copy_to(&[1_023], &mut |_| true),
@@ -257,9 +257,9 @@ fn a_region_lies_where_it_was_told_to() {
         }
     }
     // Too small for pages of its own.
-    assert!(Region::new(100, Place::on([0])).is_ok());
+    assert!(Region::new(100, MemoryPolicy::on([0])).is_ok());
     for missing in [63, 1_023, 1_024, u32::MAX] {
-        let error = Region::new(MIB, Place::on([0, missing])).unwrap_err();
+        let error = Region::new(MIB, MemoryPolicy::on([0, missing])).unwrap_err();
         let MemoryError::Bind { nodes, .. } = &error else {
             panic!("{error}");
         };

@@ -35,7 +35,7 @@ use chiplet_table::Class;
 
 use crate::queue::{Discipline, Pace, Queue, Refusal, Run, Terms};
 use crate::steal::{FAR_PRICE, is_worth};
-use crate::{Staff, TableId, Time, can_help_far, can_lend, can_spare};
+use crate::{Staff, TableId, Time, can_donate, can_help_far, has_surplus_worker};
 pub use away::{LOOK, Looked, Ordered};
 pub use face::{Crossing, Face, Faces, News, Next};
 pub use posts::Cover;
@@ -46,7 +46,7 @@ use search::{STEPS, Search};
 /// part in [`ALIKE`]. To look at it with every task costs as much as to order them.
 const FRESH: Duration = Duration::from_micros(20);
 
-/// A finer difference than the twenty-fourth by which queues are evened out ([`is_worth_evening`](crate::is_worth_evening)).
+/// A finer difference than the twenty-fourth by which queues are evened out ([`is_worth_rebalancing`](crate::is_worth_rebalancing)).
 const ALIKE: u32 = 64;
 
 /// A group of workers.
@@ -237,7 +237,7 @@ impl<T> Group<T> {
             self.show_spare();
         }
         // Lent for a task that had waited too long: it stays away until it is wanted at home, or not away.
-        let lent = returned && can_lend(&self.staff());
+        let lent = returned && can_donate(&self.staff());
         let spares = self.face.spare || closed;
         Rest::Listed {
             goes: spares || lent || overdue,
@@ -416,7 +416,7 @@ impl<T> Group<T> {
             return;
         }
         let staff = self.staff();
-        let spare = self.queue.is_empty() && can_spare(&staff);
+        let spare = self.queue.is_empty() && has_surplus_worker(&staff);
         self.news.spare |= std::mem::replace(&mut self.face.spare, spare) != spare;
         if self.crossing.has_far() {
             let free = can_help_far(&staff);

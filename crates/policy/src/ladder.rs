@@ -1,4 +1,4 @@
-//! What a worker that is free does next: the steal ladder, rung by rung, and whom it helps.
+//! What a worker that is free does next: the steal ladder, level by level, and whom it helps.
 //!
 //! A driver asks for the next [`Attempt`], makes it, and asks again if it finds nothing. It says what came of it, where that
 //! matters to what follows: [`Ladder::found`], [`Ladder::goes_away`], [`Ladder::lists`].
@@ -8,7 +8,7 @@ use chiplet_table::Class;
 
 use crate::queue::Pace;
 use crate::route::LONG_WAIT;
-use crate::{Time, choose_victim, is_worth_relieving};
+use crate::{Time, choose_victim, is_worth_stealing_while_busy};
 
 /// A busy worker looks at one other group's queue before every eighth task: that costs a cache miss.
 const LOOK_BEHIND: u32 = 8;
@@ -143,7 +143,7 @@ impl Ladder {
         }
     }
 
-    /// The worker begins at the lowest rung again.
+    /// The worker begins at the lowest level again.
     #[inline]
     pub fn again(&mut self) {
         self.stage = Stage::Join;
@@ -317,5 +317,7 @@ pub fn is_behind(faces: &impl Faces, own: usize, other: usize, now: Time) -> boo
         return false;
     };
     let [own_lag, lag] = [mine, next].map(|next| now.since(next.since));
-    next.fair && lag >= LONG_WAIT && is_worth_relieving(own_lag, lag, faces.price_on(other, own))
+    next.fair
+        && lag >= LONG_WAIT
+        && is_worth_stealing_while_busy(own_lag, lag, faces.price_on(other, own))
 }

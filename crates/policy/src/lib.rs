@@ -11,14 +11,14 @@
 //! | how fast is a domain? | [`Speed`] |
 //! | how much load and traffic has a table now? | [`UsageWindows`] |
 //! | how long do queries wait in a domain that is so busy? | [`predicted_wait`] |
-//! | which domains are a table's homes? | [`place`], [`hot_cold`], [`place_new`]; the result is a [`Placement`] |
+//! | which domains are a table's homes? | [`assign_homes`], [`hot_cold`], [`assign_home`]; the result is a [`Placement`] |
 //! | is it time to move tables? | [`Trigger`], [`TriggerConfig`] |
 //! | all of these, kept up to date | [`Planner`] |
 //! | which of the tasks that wait is next, and which are refused? | [`queue::Queue`] |
-//! | into which queue does a task go? | [`route::place`] |
+//! | into which queue does a task go? | [`route::choose`] |
 //! | whom does a task wake, who may sleep, who helps whom? | [`group::Group`] |
 //! | how much of an IVF query does a core scan next? | [`next_unit`] |
-//! | may an idle core help another domain, or a busy one? | [`is_worth_crossing`], [`can_spare`], [`ladder`] |
+//! | may an idle core help another domain, or a busy one? | [`is_worth_crossing`], [`has_surplus_worker`], [`ladder`] |
 //! | in which order does a group look at the others? | [`neighbours`], [`overflow_domains`] |
 //!
 //! Floats that are NaN, infinite or negative never panic: as load they count as 0, as a threshold
@@ -78,8 +78,8 @@ mod wait;
 mod window;
 
 pub use mapper::{
-    Assignment, Balance, Demand, DomainSpec, DomainTally, MapperConfig, PlaceBy, balance,
-    homes_wanted, hot_cold, place, place_new,
+    Assignment, Balance, Demand, DomainSpec, DomainTally, MapperConfig, PlaceBy, assign_home,
+    assign_homes, balance, homes_wanted, hot_cold,
 };
 pub use neighbours::{Neighbours, neighbours, overflow_domains};
 pub use overload::is_too_late;
@@ -88,8 +88,9 @@ pub use planner::{MemoryChange, MemoryStep, Planner, PlannerConfig, Remap};
 pub use speed::Speed;
 pub use split::{Hands, SplitConfig, next_unit};
 pub use steal::{
-    Backlog, LEAST_COLD, NEAR, Rung, Staff, StealConfig, can_help_far, can_lend, can_spare,
-    choose_victim, is_worth_crossing, is_worth_evening, is_worth_relieving,
+    Backlog, LEAST_COLD, NEAR, Staff, StealConfig, StealLevel, can_donate, can_help_far,
+    choose_victim, has_surplus_worker, is_worth_crossing, is_worth_rebalancing,
+    is_worth_stealing_while_busy,
 };
 pub use table_id::TableId;
 pub use time::Time;

@@ -1,7 +1,7 @@
 //! Which domains are home to which tables: the hot-cold greedy, several homes for a table that is too
 //! hot for one, and as few moves as balance allows.
 //!
-//! [`place`] decides in five steps:
+//! [`assign_homes`] decides in five steps:
 //!
 //! 1. **How many homes** each table needs (`several`): one, unless it saturates a domain or has to have more.
 //! 2. **The best balance**: from scratch, the two-ended greedy or hottest first, whichever ends lower (`greedy`),
@@ -45,7 +45,7 @@ use machine::{Machine, clean};
 
 pub(crate) use input::FULL;
 pub use input::{Demand, DomainSpec, MapperConfig, PlaceBy};
-pub use newcomer::{DomainTally, place_new};
+pub use newcomer::{DomainTally, assign_home};
 
 /// Homes for every table that was asked about, and the load that results.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -121,7 +121,7 @@ pub fn hot_cold(demands: &[Demand], domains: &[DomainSpec]) -> Assignment {
 /// time.
 ///
 /// ```
-/// use chiplet_policy::{Demand, DomainSpec, MapperConfig, TableId, place};
+/// use chiplet_policy::{Demand, DomainSpec, MapperConfig, TableId, assign_homes};
 /// use chiplet_topology::DomainId;
 ///
 /// // One table that asks for 42 cores, and 40 that ask for 0.7 each, on twelve domains of 8 cores.
@@ -132,11 +132,11 @@ pub fn hot_cold(demands: &[Demand], domains: &[DomainSpec]) -> Assignment {
 ///         Demand::new(TableId { slot, generation: 0 }, load)
 ///     })
 ///     .collect();
-/// let assignment = place(&demands, &domains, None, &MapperConfig::default());
+/// let assignment = assign_homes(&demands, &domains, None, &MapperConfig::default());
 /// assert_eq!(assignment.homes[&demands[0].table].len(), 8);
 /// assert!(assignment.balance.imbalance() < 0.1);
 /// ```
-pub fn place(
+pub fn assign_homes(
     demands: &[Demand],
     domains: &[DomainSpec],
     current: Option<&Placement>,

@@ -105,7 +105,7 @@ pub fn neighbours(topology: &Topology, domains: &[DomainId]) -> Vec<Neighbours> 
     (0..count).map(nearest).collect()
 }
 
-/// The domains that a new task of `table` may go to when [`is_worth_evening`](crate::is_worth_evening) says so, as positions in a list of `others`
+/// The domains that a new task of `table` may go to when [`is_worth_rebalancing`](crate::is_worth_rebalancing) says so, as positions in a list of `others`
 /// domains: three at most, and always the same, so that what goes elsewhere finds a warm cache there.
 ///
 /// With any domain instead, drawn for each task, a table whose home is asked for more than it can do is cold in all caches,

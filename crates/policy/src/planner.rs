@@ -45,7 +45,8 @@ use chiplet_topology::DomainId;
 use crate::mapper::FULL;
 use crate::{
     Balance, Demand, DomainSpec, Homes, MapperConfig, Move, PlaceBy, Placement, Rates, RemapReason,
-    TableId, Time, Trigger, TriggerConfig, Usage, UsageWindows, WindowConfig, homes_wanted, place,
+    TableId, Time, Trigger, TriggerConfig, Usage, UsageWindows, WindowConfig, assign_homes,
+    homes_wanted,
 };
 use candidate::{Candidate, Judge, Seen, load_of, moved_to, total, under};
 use cold::Warmth;
@@ -146,7 +147,7 @@ impl Planner {
     }
 
     /// Places a new table of `size_bytes` and returns its home: the domain with the least load, as
-    /// [`place_new`](crate::place_new) chooses it, counting an average table's load for those that came since the last
+    /// [`assign_home`](crate::assign_home) chooses it, counting an average table's load for those that came since the last
     /// tick. The version rises by one. A table that is placed already keeps its homes and the version.
     pub fn add_table(&mut self, table: TableId, size_bytes: u64) -> Homes {
         self.add_table_on(table, size_bytes, None)
@@ -529,7 +530,7 @@ impl Planner {
         // Where load alternates, a placement for what is asked for now is wrong when the others' turn comes.
         let peaks = self.alternates().then(|| self.peaks.over(demands));
         let placed = peaks.as_deref().unwrap_or(demands);
-        let assignment = place(placed, domains, Some(present), &self.config.mapper);
+        let assignment = assign_homes(placed, domains, Some(present), &self.config.mapper);
         let mut homes = present.in_order();
         let moved = assignment.homes.into_iter().filter_map(|(table, to)| {
             let from = homes.find(table);

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::{Rung, Time};
+use crate::{StealLevel, Time};
 
 /// Tasks in the order in which they came.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,7 +54,7 @@ pub enum Decision {
         /// Which worker.
         worker: usize,
         /// Where the worker found it.
-        rung: Rung,
+        level: StealLevel,
     },
     /// No queue had a place for it.
     Refused {

@@ -6,7 +6,7 @@ use chiplet_table::Class;
 
 use crate::group::{Crossing, Faces};
 use crate::queue::{Pace, Refusal};
-use crate::{TableId, is_worth_evening, overflow_domains};
+use crate::{TableId, is_worth_rebalancing, overflow_domains};
 
 /// Shorter waits are not compared with other groups': reading what they show costs a cache miss.
 pub(crate) const LONG_WAIT: Duration = Duration::from_micros(200);
@@ -49,7 +49,7 @@ pub fn evens_out(
     let mut others = overflow_domains(table, among.len()).map(|at| among[at]);
     others.find(|&other| {
         let price = faces.price_on(home, other);
-        !faces.is_vacant(other) && is_worth_evening(at_home, wait(other), price)
+        !faces.is_vacant(other) && is_worth_rebalancing(at_home, wait(other), price)
     })
 }
 
@@ -62,7 +62,7 @@ pub fn nearest_spare(faces: &impl Faces, crossing: &Crossing, group: usize) -> O
     nearest.find(|&other| faces.is_spare(other))
 }
 
-/// Where a task may be put, as [`place`] asks for it.
+/// Where a task may be put, as [`choose`] asks for it.
 pub trait Queues<L> {
     /// The group that is its table's home now.
     fn home(&mut self) -> usize;
@@ -95,7 +95,7 @@ pub struct Unplaced<L> {
 /// with workers to spare, for whoever is idle there should rather run it than it be refused. Returns how fast the table's
 /// tasks come, if it is at home.
 #[inline]
-pub fn place<L>(queues: &mut impl Queues<L>, load: L) -> Result<Option<Pace>, Unplaced<L>> {
+pub fn choose<L>(queues: &mut impl Queues<L>, load: L) -> Result<Option<Pace>, Unplaced<L>> {
     let mut home = queues.home();
     let load = match queues.evened(home) {
         None => load,
@@ -184,7 +184,7 @@ mod tests {
             spare,
             tried: Vec::new(),
         };
-        let placed = place(&mut script, ());
+        let placed = choose(&mut script, ());
         (script.tried, placed.map_err(|left| left.refusal))
     }
 

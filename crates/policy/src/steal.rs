@@ -4,7 +4,7 @@
 //! 2. If that is empty, it takes from a sibling of its domain, whose cache is its own.
 //! 3. Only if its domain has nothing waiting does it look elsewhere, and then it takes a task only where the tasks wait
 //!    longer for a warm core than a cold cache costs ([`is_worth_crossing`]), and only if its domain can do without it
-//!    ([`can_spare`], [`can_lend`]).
+//!    ([`has_surplus_worker`], [`can_donate`]).
 //!
 //! Waits and prices are times. A table's mean service time stands for each of its waiting tasks.
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// Where a worker found its next task. Ordered as the ladder is climbed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Rung {
+pub enum StealLevel {
     /// In its own domain's queue, or on its own deque.
     Own,
     /// On the deque of a sibling of the same domain.
@@ -21,8 +21,8 @@ pub enum Rung {
     Remote,
 }
 
-impl Rung {
-    /// All rungs, lowest first.
+impl StealLevel {
+    /// All levels, lowest first.
     #[doc(hidden)]
     pub const ALL: [Self; 3] = [Self::Own, Self::Domain, Self::Remote];
 }
@@ -69,7 +69,7 @@ settings! {
         #[doc(hidden)]
         pub cold_limit: Duration = Duration::from_millis(3),
         /// A task that has waited this long may be taken whatever the price, also by a worker that its domain would rather keep
-        /// ([`can_lend`]).
+        /// ([`can_donate`]).
         ///
         /// Default 4 ms. Together with the interval of the timed look (2 ms) it bounds how long a task waits while a worker
         /// that may run it idles.
@@ -157,38 +157,38 @@ pub(crate) fn is_worth(backlog: &Backlog, config: &StealConfig, price: Duration)
 ///
 /// ```
 /// use std::time::Duration;
-/// use chiplet_policy::is_worth_evening;
+/// use chiplet_policy::is_worth_rebalancing;
 ///
 /// let [home, other, price] = [3_000, 2_000, 20].map(Duration::from_micros);
-/// assert!(is_worth_evening(home, other, price));
-/// assert!(!is_worth_evening(home, other, 20 * price));
-/// assert!(!is_worth_evening(home, home, price));
+/// assert!(is_worth_rebalancing(home, other, price));
+/// assert!(!is_worth_rebalancing(home, other, 20 * price));
+/// assert!(!is_worth_rebalancing(home, home, price));
 /// ```
-pub fn is_worth_evening(home: Duration, other: Duration, price: Duration) -> bool {
+pub fn is_worth_rebalancing(home: Duration, other: Duration, price: Duration) -> bool {
     home > other + other / EVEN + EVENING_PRICES * price
 }
 
 /// Whether a busy worker should take the next task of another domain's queue before its own: it has waited for `other`, its
 /// own for `own`, and a cold cache costs `price`.
 ///
-/// Queues of equal length stay alike by [`is_worth_evening`]. One falls behind all the same when its workers stop, because
+/// Queues of equal length stay alike by [`is_worth_rebalancing`]. One falls behind all the same when its workers stop, because
 /// the system runs something else on their cores or a task takes much longer than usual. What waits there is then older
 /// than anything elsewhere, and nobody is idle.
 ///
-/// Twice the own queue's age is beyond what runs of one table and [`is_worth_evening`] leave. With a fourth more instead
+/// Twice the own queue's age is beyond what runs of one table and [`is_worth_rebalancing`] leave. With a fourth more instead
 /// of twice, one task in twelve crossed at saturation and throughput fell by 5-9 % (8 tables of 1,500 x 64, two domains of
 /// one core).
 ///
 /// ```
 /// use std::time::Duration;
-/// use chiplet_policy::is_worth_relieving;
+/// use chiplet_policy::is_worth_stealing_while_busy;
 ///
 /// let [own, other, price] = [3_000, 7_000, 20].map(Duration::from_micros);
-/// assert!(is_worth_relieving(own, other, price));
-/// assert!(!is_worth_relieving(own, other, 40 * price));
-/// assert!(!is_worth_relieving(other, own, price));
+/// assert!(is_worth_stealing_while_busy(own, other, price));
+/// assert!(!is_worth_stealing_while_busy(own, other, 40 * price));
+/// assert!(!is_worth_stealing_while_busy(other, own, price));
 /// ```
-pub fn is_worth_relieving(own: Duration, other: Duration, price: Duration) -> bool {
+pub fn is_worth_stealing_while_busy(own: Duration, other: Duration, price: Duration) -> bool {
     other > 2 * own + EVENING_PRICES * price
 }
 
@@ -217,13 +217,13 @@ pub struct Staff {
 /// domain of one worker sends it if it has nothing to do.
 ///
 /// ```
-/// use chiplet_policy::{Staff, can_spare};
-/// assert!(can_spare(&Staff { workers: 8, idle: 8, at_home: 0 }));
-/// assert!(!can_spare(&Staff { workers: 8, idle: 1, at_home: 0 }));
-/// assert!(!can_spare(&Staff { workers: 8, idle: 3, at_home: 5 }));
-/// assert!(can_spare(&Staff { workers: 1, idle: 1, at_home: 0 }));
+/// use chiplet_policy::{Staff, has_surplus_worker};
+/// assert!(has_surplus_worker(&Staff { workers: 8, idle: 8, at_home: 0 }));
+/// assert!(!has_surplus_worker(&Staff { workers: 8, idle: 1, at_home: 0 }));
+/// assert!(!has_surplus_worker(&Staff { workers: 8, idle: 3, at_home: 5 }));
+/// assert!(has_surplus_worker(&Staff { workers: 1, idle: 1, at_home: 0 }));
 /// ```
-pub fn can_spare(staff: &Staff) -> bool {
+pub fn has_surplus_worker(staff: &Staff) -> bool {
     match staff.workers {
         1 => staff.idle == 1,
         _ => staff.idle > 1 + staff.at_home.isqrt(),
@@ -232,7 +232,7 @@ pub fn can_spare(staff: &Staff) -> bool {
 
 /// Whether a domain sends an idle worker for a task that has waited too long ([`StealConfig::max_wait`]), although it
 /// would rather keep it: at most half of its workers are busy with its own tasks.
-pub fn can_lend(staff: &Staff) -> bool {
+pub fn can_donate(staff: &Staff) -> bool {
     staff.idle > 0 && 2 * staff.at_home <= staff.workers
 }
 

@@ -6,7 +6,7 @@
 
 use crate::cpuset::{CpuSet, cpu_ranges};
 use crate::decide::{self, Part};
-use crate::distance::Place;
+use crate::distance::CoreLocation;
 use crate::error::TopologyError;
 use crate::guest;
 use crate::level::LevelChoice;
@@ -114,7 +114,7 @@ pub(crate) fn assemble(
             package,
             cores,
         });
-        places.push(Place { die, node, package });
+        places.push(CoreLocation { die, node, package });
     }
     Ok(Topology::from_parts(Parts {
         domains,

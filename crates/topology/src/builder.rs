@@ -6,7 +6,7 @@
 //! [`die`](TopologyBuilder::die) begin a new one; the first of each need not be begun.
 
 use crate::cpuset::{CpuSet, MAX_CPU};
-use crate::distance::Place;
+use crate::distance::CoreLocation;
 use crate::error::TopologyError;
 use crate::level::Level;
 use crate::limits::{Quota, Restriction};
@@ -16,7 +16,7 @@ use crate::model::{Core, Domain, DomainId, Parts, Source, Topology};
 #[derive(Clone, Debug)]
 pub struct TopologyBuilder {
     domains: Vec<Domain>,
-    places: Vec<Place>,
+    places: Vec<CoreLocation>,
     smt: u32,
     capacity: u32,
     next_cpu: u32,
@@ -137,7 +137,7 @@ impl TopologyBuilder {
             cores,
         });
         let die = (self.die > 0).then_some(self.die);
-        self.places.push(Place { die, node, package });
+        self.places.push(CoreLocation { die, node, package });
         self
     }
 

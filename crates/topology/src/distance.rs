@@ -36,17 +36,17 @@ impl fmt::Display for Distance {
 
 /// Where a domain sits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct CoreLocation {
     /// Unique in the whole machine; `None` if the system does not tell.
     pub(crate) die: Option<u32>,
     pub(crate) node: u32,
     pub(crate) package: u32,
 }
 
-impl Place {
+impl CoreLocation {
     /// The distance to another domain's place. A die that spans several NUMA nodes does not make
     /// its domains near: their memory is not the same.
-    pub(crate) fn distance(&self, other: &Place) -> Distance {
+    pub(crate) fn distance(&self, other: &CoreLocation) -> Distance {
         if self.package != other.package {
             Distance::OtherPackage
         } else if self.node != other.node {
@@ -61,7 +61,7 @@ impl Place {
 
 /// The indexes of all places but `me`, nearest first, ties by index. Found anew each time: a table for all of them
 /// would need gigabytes on a machine of as many domains as a file can describe.
-pub(crate) fn nearest(places: &[Place], me: usize) -> impl Iterator<Item = usize> + '_ {
+pub(crate) fn nearest(places: &[CoreLocation], me: usize) -> impl Iterator<Item = usize> + '_ {
     const OUTWARDS: [Distance; 4] = [
         Distance::SameDie,
         Distance::SameNode,
@@ -83,14 +83,14 @@ mod tests {
 
     #[test]
     fn each_step_outwards_is_farther() {
-        let here = Place {
+        let here = CoreLocation {
             die: Some(1),
             node: 0,
             package: 0,
         };
         let steps = [
             (
-                Place {
+                CoreLocation {
                     die: Some(1),
                     node: 0,
                     package: 0,
@@ -98,7 +98,7 @@ mod tests {
                 Distance::SameDie,
             ),
             (
-                Place {
+                CoreLocation {
                     die: Some(2),
                     node: 0,
                     package: 0,
@@ -106,7 +106,7 @@ mod tests {
                 Distance::SameNode,
             ),
             (
-                Place {
+                CoreLocation {
                     die: Some(1),
                     node: 1,
                     package: 0,
@@ -114,7 +114,7 @@ mod tests {
                 Distance::SamePackage,
             ),
             (
-                Place {
+                CoreLocation {
                     die: Some(1),
                     node: 0,
                     package: 1,
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn unknown_dies_are_not_taken_for_the_same_die() {
-        let unknown = Place {
+        let unknown = CoreLocation {
             die: None,
             node: 0,
             package: 0,
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn neighbours_come_nearest_first_and_ties_by_id() {
-        let place = |die, node, package| Place {
+        let place = |die, node, package| CoreLocation {
             die: Some(die),
             node,
             package,

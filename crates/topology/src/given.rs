@@ -1,7 +1,7 @@
 //! Domains that the user gives, where the system does not tell them.
 
 use crate::cpuset::{self, CpuSet, cpu_ranges};
-use crate::distance::Place;
+use crate::distance::CoreLocation;
 use crate::error::{DomainsError, TopologyError};
 use crate::level::Level;
 use crate::limits::Restriction;
@@ -204,7 +204,11 @@ impl Topology {
     }
 
     /// One of the given domains, where its first core is.
-    fn domain_at(&self, position: usize, domain_of: &BTreeMap<u32, usize>) -> (Domain, Place) {
+    fn domain_at(
+        &self,
+        position: usize,
+        domain_of: &BTreeMap<u32, usize>,
+    ) -> (Domain, CoreLocation) {
         let is_in = |cpu: &u32| domain_of.get(cpu) == Some(&position);
         let mut cores: Vec<(Core, usize)> = Vec::new();
         for (at, domain) in self.domains().iter().enumerate() {

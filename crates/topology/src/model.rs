@@ -3,7 +3,7 @@
 //! Invariants of a [`Topology`], kept by every way to make one: ids count from 0 without gaps; no
 //! domain and no core is empty; a cpu is in exactly one core of one domain; cpus and cores ascend.
 
-use crate::distance::{Distance, Place};
+use crate::distance::{CoreLocation, Distance};
 use crate::guest::Warning;
 use crate::level::Level;
 use crate::limits::{Quota, Restriction};
@@ -125,7 +125,7 @@ pub struct Topology {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Parts {
     pub(crate) domains: Vec<Domain>,
-    pub(crate) places: Vec<Place>,
+    pub(crate) places: Vec<CoreLocation>,
     pub(crate) level: Level,
     pub(crate) reason: String,
     pub(crate) source: Source,

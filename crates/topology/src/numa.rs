@@ -38,7 +38,7 @@ pub fn room_on(nodes: &[u32]) -> Option<u64> {
 /// system is not Linux.
 ///
 /// When it is on, the kernel unmaps pages, some at a time, to see from which node they are used next, and moves those
-/// that another node uses. Each page that was unmapped costs a fault. Memory with a policy of its own (`Place::on`) and
+/// that another node uses. Each page that was unmapped costs a fault. Memory with a policy of its own (`MemoryPolicy::on`) and
 /// mapped files that are only read are left out of both.
 ///
 /// ```

@@ -16,7 +16,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
-use chiplet::{Executor, LevelChoice, RemapEvent, Shutdown, Topology};
+use chiplet::shutdown::Shutdown;
+use chiplet::snapshot::RemapEvent;
+use chiplet::topology::LevelChoice;
+use chiplet::{Executor, Topology};
 use clap::Parser;
 
 /// Serve real word vectors with chiplet and see what it does.

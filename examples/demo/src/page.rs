@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use chiplet::{Executor, RemapEvent, TableId};
+use chiplet::snapshot::RemapEvent;
+use chiplet::{Executor, TableId};
 use chiplet_charts::lanes::{Lane, Moments, lanes};
 use chiplet_charts::lines::{Across, Axes, Panel, Point, Series, Unit, plot};
 use chiplet_charts::number::{count, duration, fixed, percent, quantity};

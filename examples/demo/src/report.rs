@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use anyhow::Context;
-use chiplet::{Executor, RemapEvent, Snapshot, TableId};
+use chiplet::snapshot::{RemapEvent, Snapshot};
+use chiplet::{Executor, TableId};
 use chiplet_workload::latency::{LatencyRecorder, LatencySummary};
 use serde_json::{Value, json};
 

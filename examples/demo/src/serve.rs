@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use chiplet::{Context, Error, Executor, Neighbor, TableId, Ticket, merge_nearest};
+use chiplet::table::merge_nearest;
+use chiplet::{Context, Error, Executor, Neighbor, TableId, Ticket};
 use chiplet_workload::latency::{LatencyRecorder, LatencySummary};
 use chiplet_workload::load::{self, Load, LoadReport};
 use chiplet_workload::traffic::{Arrivals, Group, Traffic};

@@ -9,9 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chiplet::index::{HnswConfig, HnswTable, Metric};
-use chiplet::{
-    BuildError, Error, Executor, Query, QueryLimits, Shutdown, SubmitError, Table, TableId,
-};
+use chiplet::shutdown::Shutdown;
+use chiplet::{BuildError, Error, Executor, Query, QueryLimits, SubmitError, Table, TableId};
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::metadata::MetadataMap;
 use tonic::{Code, Request, Response, Status};
@@ -99,7 +98,7 @@ impl Search for Service {
         let ticket = ticket.map_err(|refused| status(&refused.reason.into()))?;
         // A client that hangs up drops this future, and with it the ticket: a query that has not started never will, and
         // one that runs is given up.
-        let (hits, report) = ticket.reported().await.map_err(|error| status(&error))?;
+        let (hits, report) = ticket.with_report().await.map_err(|error| status(&error))?;
         let hits = hits.into_iter().map(|hit| Hit {
             id: hit.id,
             distance: hit.distance,

@@ -181,7 +181,7 @@ impl Pool {
     pub fn steals(&self) -> [u64; 3] {
         let seats = self.shared.seats.iter();
         seats.fold([0; 3], |sum, seat| {
-            [0, 1, 2].map(|rung| sum[rung] + seat.taken[rung].load(Ordering::Relaxed))
+            [0, 1, 2].map(|level| sum[level] + seat.taken[level].load(Ordering::Relaxed))
         })
     }
 }
@@ -305,12 +305,12 @@ impl Worker {
 
     fn count(&self, from: usize) {
         let seats = &self.shared.seats;
-        let rung = match from == self.index {
+        let level = match from == self.index {
             true => 0,
             false if seats[from].domain == seats[self.index].domain => 1,
             false => 2,
         };
-        seats[self.index].taken[rung].fetch_add(1, Ordering::Relaxed);
+        seats[self.index].taken[level].fetch_add(1, Ordering::Relaxed);
     }
 
     fn search(&self, job: Job) {

@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use chiplet::index::{FlatTable, Metric};
+use chiplet::topology::LevelChoice;
 use chiplet::{
-    Builder, Executor, LevelChoice, Neighbor, Pin, PlannerConfig, Query, SearchError, StealConfig,
-    Table, TableId, Ticket, Topology,
+    Builder, Executor, Neighbor, Pin, PlannerConfig, Query, SearchError, StealConfig, Table,
+    TableId, Ticket, Topology,
 };
 use chiplet_baselines::Strategy;
 use chiplet_caches::marker::{Marker, Phase};
@@ -236,7 +237,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     marker.tell(Phase::Over);
     let steals = snapshot(&pool).map_or([0; 3], |after| {
         let before = before.unwrap_or_default();
-        [0, 1, 2].map(|rung| after[rung] - before[rung])
+        [0, 1, 2].map(|level| after[level] - before[level])
     });
     served.sort_unstable_by_key(|served| served.1);
     let mut latencies: Vec<u64> = served

@@ -7,7 +7,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chiplet::{Executor, LevelChoice, PlannerConfig, TableId, TriggerConfig};
+use chiplet::{Executor, PlannerConfig, TableId, TriggerConfig};
+use chiplet::topology::LevelChoice;
 use chiplet_index::KeyedRows;
 use clap::Args;
 use rand::rngs::SmallRng;

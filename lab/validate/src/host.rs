@@ -71,7 +71,7 @@ impl Host {
     /// # Errors
     /// If there are no private L2s to place on.
     pub fn detect() -> anyhow::Result<Self> {
-        let topology = Topology::detect("l2".parse::<chiplet::LevelChoice>()?)?;
+        let topology = Topology::detect("l2".parse::<chiplet::topology::LevelChoice>()?)?;
         ensure!(
             topology.domains().len() > 1,
             "this machine shows one L2: nothing can be placed"

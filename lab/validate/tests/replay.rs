@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use chiplet::{Executor, Topology};
 use chiplet_policy::replay::{Arrival, Decision, Log};
-use chiplet_policy::{Rung, Time};
+use chiplet_policy::{StealLevel, Time};
 use chiplet_sim::{Costs, Machine};
 
 /// Domains of so many cores each, on two sockets.
@@ -114,7 +114,7 @@ fn compare(log: &Log, domains: &[u32]) -> [usize; 3] {
             matches!(
                 decision,
                 Decision::Begun {
-                    rung: Rung::Own,
+                    level: StealLevel::Own,
                     ..
                 }
             )
@@ -123,7 +123,7 @@ fn compare(log: &Log, domains: &[u32]) -> [usize; 3] {
             matches!(
                 decision,
                 Decision::Begun {
-                    rung: Rung::Remote,
+                    level: StealLevel::Remote,
                     ..
                 }
             )

@@ -5,10 +5,9 @@ use std::fs;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chiplet::index::{FlatConfig, FlatTable, HnswConfig, HnswTable, Metric, Pages, Place};
-use chiplet::{
-    Builder, Executor, Neighbor, PlannerConfig, Query, Shutdown, Table, TableId, Topology,
-};
+use chiplet::index::{FlatConfig, FlatTable, HnswConfig, HnswTable, MemoryPolicy, Metric, Pages};
+use chiplet::shutdown::Shutdown;
+use chiplet::{Builder, Executor, Neighbor, PlannerConfig, Query, Table, TableId, Topology};
 use chiplet_memory::Region;
 use chiplet_policy::WindowConfig;
 
@@ -33,7 +32,7 @@ fn ends(topology: &Topology) -> (u32, u32) {
 
 /// Exact search in memory of one node.
 fn flat_on(node: u32) -> FlatConfig {
-    FlatConfig::new(Metric::L2).place(Place::on([node]))
+    FlatConfig::new(Metric::L2).memory(MemoryPolicy::on([node]))
 }
 
 /// Cpus of the domains near `node`.
@@ -106,7 +105,7 @@ pub fn memory_follows_its_home() {
     let graph = HnswTable::build(
         &values,
         DIM,
-        &HnswConfig::new(Metric::L2).place(Place::on([first])),
+        &HnswConfig::new(Metric::L2).memory(MemoryPolicy::on([first])),
     );
     let flat = FlatTable::build(rows(16_384), DIM, flat_on(first));
     let (graph, flat) = (graph.expect("sound"), flat.expect("sound"));
@@ -153,7 +152,8 @@ pub fn a_full_node_gets_no_copy() {
     let room = chiplet_topology::room_on(&[last]).expect("the kernel says");
     // It leaves half of what the table needs.
     let taken = room.saturating_sub(8 << 20) as usize;
-    let full = Region::new(taken, Place::on([last]).pages(Pages::Small)).expect("it is there");
+    let full =
+        Region::new(taken, MemoryPolicy::on([last]).pages(Pages::Small)).expect("it is there");
     full.populate(|_, _| ()).expect("it is there");
     executor
         .restrict_to(&cpus_near(executor.topology(), last))

@@ -6,8 +6,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
-use chiplet::index::{FlatConfig, FlatTable, HnswConfig, HnswTable, Metric, Place};
-use chiplet::{DomainId, Executor, LevelChoice, Pin, StealConfig, Table, TableId, Topology};
+use chiplet::index::{FlatConfig, FlatTable, HnswConfig, HnswTable, MemoryPolicy, Metric};
+use chiplet::topology::LevelChoice;
+use chiplet::{DomainId, Executor, Pin, StealConfig, Table, TableId, Topology};
 use chiplet_topology::Source;
 use chiplet_vm::init::{self, mount_at};
 
@@ -353,18 +354,18 @@ fn on_its_nodes(shape: &Shape) {
     let executor = executor(Pin::Domain);
     // Wherever this thread runs, which touches all of it. Some huge pages, so that they can take turns.
     let rows = vec![1.0; 64 * 32_768];
-    let on = |place: Place| FlatConfig::new(Metric::L2).place(place);
-    let build = |place: Place| FlatTable::build(&rows, 64, on(place)).unwrap();
+    let on = |place: MemoryPolicy| FlatConfig::new(Metric::L2).memory(place);
+    let build = |place: MemoryPolicy| FlatTable::build(&rows, 64, on(place)).unwrap();
     for node in 0..shape.nodes {
-        assert_eq!(nodes_of(&build(Place::on([node]))), [node]);
+        assert_eq!(nodes_of(&build(MemoryPolicy::on([node]))), [node]);
         let values: Vec<f32> = (0..64 * 2_000)
             .map(|at| (at * 7919 % 1009) as f32)
             .collect();
-        let config = HnswConfig::new(Metric::L2).place(Place::on([node]));
+        let config = HnswConfig::new(Metric::L2).memory(MemoryPolicy::on([node]));
         let graph = HnswTable::build(&values, 64, &config).unwrap();
         assert_eq!(nodes_of(&graph), [node]);
     }
-    let all = build(Place::on(0..shape.nodes));
+    let all = build(MemoryPolicy::on(0..shape.nodes));
     let spread = all.residence();
     assert_eq!(spread.len() as u32, shape.nodes, "page by page in turn");
     let bytes = |&(_, bytes): &(u32, u64)| bytes;
@@ -381,7 +382,7 @@ fn on_its_nodes(shape: &Shape) {
     for _ in 0..shape.domains {
         let wanted = executor.nodes_for(all.size_bytes());
         assert!(!wanted.is_empty(), "the machine has several sockets");
-        let table = build(Place::on(wanted.clone()));
+        let table = build(MemoryPolicy::on(wanted.clone()));
         let placed = executor.add_table("placed", table);
         let home = home_node(&executor, placed);
         assert!(wanted.contains(&home), "{wanted:?}, home on {home}");
@@ -389,7 +390,7 @@ fn on_its_nodes(shape: &Shape) {
     }
     assert_eq!(nodes.len() as u32, shape.nodes, "all sockets have got one");
     for missing in [shape.nodes, 1_000] {
-        let refused = FlatTable::build(&rows, 64, on(Place::on([missing])));
+        let refused = FlatTable::build(&rows, 64, on(MemoryPolicy::on([missing])));
         assert!(refused.is_err(), "node {missing}");
     }
 }

@@ -1,6 +1,6 @@
 //! What the kernel tells of the memory of several nodes, and pages that move between them.
 
-use chiplet_memory::{Pages, Place, Region};
+use chiplet_memory::{MemoryPolicy, Pages, Region};
 use chiplet_topology::{NumaMemory, numa_balancing, room_on};
 
 pub fn moves(nodes: u32) {
@@ -21,7 +21,7 @@ pub fn moves(nodes: u32) {
     let bytes = 32 << 20;
     for pages in [Pages::Small, Pages::Transparent] {
         let before = room_on(&[0]).unwrap();
-        let mut region = Region::new(bytes, Place::on([0]).pages(pages)).unwrap();
+        let mut region = Region::new(bytes, MemoryPolicy::on([0]).pages(pages)).unwrap();
         region.as_mut_slice().unwrap().fill(7);
         let left = room_on(&[0]).unwrap();
         // Others take and give memory meanwhile.

@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use chiplet::{Counts, Error};
+use chiplet::Error;
+use chiplet::snapshot::Counts;
 
 use super::MARK;
 

@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Once, RwLock};
 use std::time::{Duration, Instant};
 
-use chiplet::{Context, Executor, Neighbor, Query, Snapshot, TableId};
+use chiplet::snapshot::Snapshot;
+use chiplet::{Context, Executor, Neighbor, Query, TableId};
 
 use super::dice::Dice;
 use super::lists::Lists;

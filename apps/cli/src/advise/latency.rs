@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, ensure};
 use chiplet_advise::Node;
-use chiplet_memory::{Pages, Place, Region};
+use chiplet_memory::{MemoryPolicy, Pages, Region};
 use chiplet_topology::{LevelChoice, Topology, pin};
 use rand::SeedableRng as _;
 use rand::rngs::ChaCha8Rng;
@@ -82,7 +82,7 @@ fn apart(cpus: &BTreeSet<u32>, node: u32, bytes: usize) -> anyhow::Result<f64> {
     let cpus: Vec<u32> = cpus.iter().copied().collect();
     let measure = move || -> anyhow::Result<f64> {
         pin::pin_current_thread(&cpus).context("the measuring thread cannot be tied to a node")?;
-        let place = Place::on([node]).pages(Pages::Transparent);
+        let place = MemoryPolicy::on([node]).pages(Pages::Transparent);
         let mut region = Region::new(bytes, place)?;
         let memory = region
             .as_mut_slice()

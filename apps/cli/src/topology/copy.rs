@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure};
-use chiplet_memory::{MemoryError, Pages, Place, Region};
+use chiplet_memory::{MemoryError, MemoryPolicy, Pages, Region};
 use chiplet_topology::{NumaMemory, Topology, pin};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -216,7 +216,7 @@ impl Work<'_> {
 
     fn region(&self, node: u32, pages: Pages) -> Result<Region, MemoryError> {
         let place = match self.placed {
-            true => Place::on([node]).pages(pages),
+            true => MemoryPolicy::on([node]).pages(pages),
             false => pages.into(),
         };
         Region::new(self.bytes, place)

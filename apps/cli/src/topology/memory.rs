@@ -38,7 +38,7 @@ fn balancing(memory: &NumaMemory) -> &'static str {
     match memory.balancing() {
         Some(true) => {
             "on: the kernel unmaps pages to see which node uses them, which costs time, and moves some;\n  \
-             tables whose memory was placed (Place::on) keep their policy and are left alone"
+             tables whose memory was placed (MemoryPolicy::on) keep their policy and are left alone"
         }
         Some(false) => "off: the kernel moves no page by itself",
         None => "not there: the kernel moves no page by itself",

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
 
-use chiplet_memory::{Pages, Place, Region};
+use chiplet_memory::{MemoryPolicy, Pages, Region};
 use chiplet_vm::init::{self, mount_at};
 use serde_json::Value;
 
@@ -297,7 +297,8 @@ fn full() {
     forget();
     let room = chiplet_topology::room_on(&[0]).expect("the kernel says");
     let taken = room.saturating_sub(4 << 20) as usize;
-    let region = Region::new(taken, Place::on([0]).pages(Pages::Small)).expect("it is there");
+    let region =
+        Region::new(taken, MemoryPolicy::on([0]).pages(Pages::Small)).expect("it is there");
     region.populate(|_, _| ()).expect("it is there");
     let text = said(&format!("advise --cgroup /search-1 --seconds 1 {TOLD}"));
     assert!(

@@ -9,7 +9,7 @@ use std::collections::{HashSet, VecDeque};
 use std::fmt;
 use std::time::SystemTime;
 
-use chiplet::{RemapEvent, Snapshot, TableSnapshot};
+use chiplet::snapshot::{RemapEvent, Snapshot, TableSnapshot};
 use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;

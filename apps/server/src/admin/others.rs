@@ -7,7 +7,8 @@
 use std::collections::HashMap;
 use std::ops::AddAssign;
 
-use chiplet::{TableId, TableSnapshot};
+use chiplet::TableId;
+use chiplet::snapshot::TableSnapshot;
 use rustc_hash::FxBuildHasher;
 
 /// What is counted of a table.

@@ -3,7 +3,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use chiplet::{DomainSnapshot, Latencies, Snapshot, Steals, TableId, TableSnapshot};
+use chiplet::TableId;
+use chiplet::snapshot::{DomainSnapshot, Latencies, Snapshot, Steals, TableSnapshot};
 use chiplet_topology::cpu_ranges;
 use parking_lot::Mutex;
 use serde::Serialize;

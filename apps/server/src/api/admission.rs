@@ -16,7 +16,7 @@ use tonic::{Code, Status};
 use tower::Service;
 use tracing::Span;
 
-use super::outgoing::{Outgoing, Place};
+use super::outgoing::{Outgoing, Permit};
 use super::places::Places;
 use super::schema::Schema;
 use super::{incoming, refusal};
@@ -174,8 +174,8 @@ where
             &meters,
             &message,
             match &place {
-                Place::Request(place) => Some(Arc::clone(place)),
-                Place::Shared(_) | Place::Stranger(_) => None,
+                Permit::Request(place) => Some(Arc::clone(place)),
+                Permit::Shared(_) | Permit::Stranger(_) => None,
             },
         );
         let answer = self.inner.call(request);
@@ -226,7 +226,7 @@ impl Admission {
         peer: &Arc<Authentication>,
         method: &'static str,
         received: Instant,
-    ) -> Result<(Place, Arc<InFlight>), Status> {
+    ) -> Result<(Permit, Arc<InFlight>), Status> {
         let health = request.uri().path().starts_with(HEALTH);
         if let Some(api_key) = &self.api_key {
             if api_key.is_shown_in(request.headers()) {
@@ -261,11 +261,11 @@ impl Admission {
 
     /// A place for a request of the API. Streams of health and reflection stay open, and have places of their own, and
     /// so have strangers.
-    fn place(&self, path: &str, peer: &Arc<Authentication>) -> Result<Place, Status> {
+    fn place(&self, path: &str, peer: &Arc<Authentication>) -> Result<Permit, Status> {
         let places = match path {
             _ if path.starts_with("/qdrant.") => {
                 return match self.places.take() {
-                    Some(place) => Ok(Place::Request(place)),
+                    Some(place) => Ok(Permit::Request(place)),
                     None => {
                         self.meters.shed("requests");
                         let message =
@@ -278,7 +278,7 @@ impl Admission {
             _ if !peer.is_confirmed() => {
                 return peer
                     .open_call()
-                    .map(Place::Stranger)
+                    .map(Permit::Stranger)
                     .ok_or_else(|| self.too_many_streams());
             }
             CHECK => &self.probes,
@@ -288,7 +288,7 @@ impl Admission {
         };
         let place = Arc::clone(places).try_acquire_owned();
         place
-            .map(Place::Shared)
+            .map(Permit::Shared)
             .map_err(|_| self.too_many_streams())
     }
 

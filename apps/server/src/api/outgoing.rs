@@ -24,7 +24,7 @@ const SLICE: usize = 65_535;
 
 /// A place among the requests under way, which is free again when this is dropped.
 #[expect(dead_code, reason = "they are held, not looked at")]
-pub(crate) enum Place {
+pub(crate) enum Permit {
     /// Of the API's requests.
     Request(Arc<Arrival>),
     Shared(OwnedSemaphorePermit),
@@ -37,7 +37,7 @@ pub(crate) enum Place {
 pub(super) struct Ready(pub(super) Bytes);
 
 /// The place of a request, and the memory of its answer.
-type Held = (Place, Option<Arc<InFlight>>);
+type Held = (Permit, Option<Arc<InFlight>>);
 
 pub(crate) struct Outgoing {
     body: Body,

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use chiplet::Table;
-use chiplet::index::{BuildError, HnswTable, Place};
+use chiplet::index::{BuildError, HnswTable, MemoryPolicy};
 use parking_lot::{Condvar, Mutex};
 
 use super::allowance::{Allowance, Loan, Need, TooMuch};
@@ -223,7 +223,7 @@ fn build_within(collection: &Collection, shared: &Shared, why: Why) -> Result<()
     let allowance = &shared.allowance;
     let replace = |settings: &Settings, indexed: bool, loan| {
         // The index is searched near its collection's home, as that is now: it may have waited long for its memory.
-        let place = indexed.then(|| Place::on(shared.scheduler.nodes_of(&collection.slot)));
+        let place = indexed.then(|| MemoryPolicy::on(shared.scheduler.nodes_of(&collection.slot)));
         replace(collection, settings, place, loan)
     };
     let need = || Need::of(&collection.view(), &settings);
@@ -263,7 +263,7 @@ fn build_within(collection: &Collection, shared: &Shared, why: Why) -> Result<()
 fn replace(
     collection: &Collection,
     settings: &Settings,
-    place: Option<Place>,
+    place: Option<MemoryPolicy>,
     mut loan: Loan<'_>,
 ) -> Result<(), String> {
     // Looked at only now: it may have waited long for its memory.
@@ -322,7 +322,7 @@ fn replace(
 fn rebuild(
     view: &View,
     settings: &Settings,
-    place: Option<Place>,
+    place: Option<MemoryPolicy>,
 ) -> Result<(Vec<Row>, Base, Ids, Option<Save>), String> {
     let kept: Vec<Row> = view.live_rows().collect();
     let mut vectors = Vec::with_capacity(kept.len() * view.dim);
@@ -367,7 +367,7 @@ fn index(
     vectors: &[f32],
     view: &View,
     settings: &Settings,
-    place: Place,
+    place: MemoryPolicy,
 ) -> Result<Option<Built>, BuildError> {
     Ok(match &settings.index {
         IndexKind::Flat => None,
@@ -380,7 +380,7 @@ fn index(
             // the same order give the same graph.
             let config = graph_config(view.metric, *m, *codes)
                 .ef_construction(*ef_construct)
-                .place(place)
+                .memory(place)
                 .threads(1);
             let table = Arc::new(HnswTable::build(vectors, view.dim, &config)?);
             let memory = IndexMemory::of(&*table, Some(table.granted()));
@@ -395,7 +395,7 @@ fn index(
         } => {
             use chiplet::index::{IvfConfig, IvfTable};
             let lists = super::footprint::lists(*nlist, vectors.len() / view.dim);
-            let config = IvfConfig::new(view.metric).nprobe(*nprobe).place(place);
+            let config = IvfConfig::new(view.metric).nprobe(*nprobe).memory(place);
             let factory = format!("IVF{lists},{code}");
             let table = Arc::new(IvfTable::build(vectors, view.dim, &factory, &config)?);
             let memory = IndexMemory::of(&*table, table.granted());

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use chiplet::index::Place;
+use chiplet::index::MemoryPolicy;
 use parking_lot::{Mutex, RwLock};
 
 use super::allowance::Need;
@@ -240,7 +240,7 @@ impl Catalog {
         let slot = self.place(name, &content);
         let content = match (&saved, self.builder.lend(&self.budget, &twice)) {
             (Some(saved), Some(_loan)) => {
-                saved.restore(content, Place::on(self.scheduler.nodes_of(&slot)))
+                saved.restore(content, MemoryPolicy::on(self.scheduler.nodes_of(&slot)))
             }
             _ => content,
         };

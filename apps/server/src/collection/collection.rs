@@ -11,7 +11,7 @@ use parking_lot::{Mutex, RwLock};
 use super::builder::Builder;
 use super::catch_up::CatchUp;
 use super::field_index;
-use super::filter::{Condition, Patience, Place, Rows};
+use super::filter::{Condition, Patience, Rows, Scope};
 use super::point::{Point, PointId, stored_bytes};
 use super::rows::{Base, Row, View};
 use super::saved::Saved;
@@ -214,7 +214,7 @@ impl Collection {
             .filter_map(|(id, row)| Some((id, row?)))
             .collect();
         let declared = self.with_settings(|settings| settings.fields.clone());
-        let place = Place {
+        let place = Scope {
             view: &view,
             declared: &declared,
             budget: self.budget(),

@@ -225,7 +225,7 @@ enum Node<'a> {
 }
 
 /// What a filter is evaluated with.
-pub(crate) struct Place<'a> {
+pub(crate) struct Scope<'a> {
     pub(crate) view: &'a View,
     pub(crate) declared: &'a Declared,
     pub(crate) budget: &'a Arc<Budget>,
@@ -357,7 +357,7 @@ impl Condition {
     /// nobody waits any more.
     pub(crate) fn rows(
         &self,
-        place: &Place<'_>,
+        place: &Scope<'_>,
         find: &dyn Fn(PointId) -> Option<Row>,
         patience: &Patience<'_>,
     ) -> Option<Rows> {

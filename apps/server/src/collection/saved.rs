@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use chiplet::Table;
-use chiplet::index::{self, FileError, Place};
+use chiplet::index::{self, FileError, MemoryPolicy};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::collection::{Content, Ids};
@@ -143,7 +143,11 @@ impl Saved {
         }
     }
 
-    fn table(&self, settings: &Settings, place: Place) -> Option<(Arc<dyn Table>, IndexMemory)> {
+    fn table(
+        &self,
+        settings: &Settings,
+        place: MemoryPolicy,
+    ) -> Option<(Arc<dyn Table>, IndexMemory)> {
         if matches!(settings.index, IndexKind::Flat) {
             return None;
         }
@@ -161,7 +165,7 @@ impl Saved {
     }
 
     /// Puts the saved index in its place, if there is one that fits, and memory for it, which is to lie in `place`.
-    pub(crate) fn restore(&self, mut content: Content, place: Place) -> Content {
+    pub(crate) fn restore(&self, mut content: Content, place: MemoryPolicy) -> Content {
         let settings = &content.settings;
         let Some(rows) = self.rows(settings) else {
             return content;

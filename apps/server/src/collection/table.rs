@@ -8,9 +8,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use chiplet::index::Nearest;
-use chiplet::{
-    Context, Filter, Neighbor, Probe, Query, SearchError, SplitTable, Table, merge_nearest,
-};
+use chiplet::table::merge_nearest;
+use chiplet::{Context, Filter, Neighbor, Probe, Query, SearchError, SplitTable, Table};
 use parking_lot::Mutex;
 use tracing::Span;
 

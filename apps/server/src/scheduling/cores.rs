@@ -1,6 +1,8 @@
 //! Which cores search, and which are left to the network's threads.
 
-use chiplet::{Topology, TopologyError, pin_current_thread};
+use chiplet::Topology;
+use chiplet::topology::TopologyError;
+use chiplet::topology::pin::pin_current_thread;
 
 use crate::config::SchedulerSettings;
 

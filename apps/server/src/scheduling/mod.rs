@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use chiplet::shutdown::{Shutdown, ShutdownReport};
 use chiplet::{
-    BuildError, Context, Error, Executor, Neighbor, Query, Shutdown, ShutdownReport, SubmitError,
-    Table, TableId, TableOptions,
+    BuildError, Context, Error, Executor, Neighbor, Query, SubmitError, Table, TableId,
+    TableOptions,
 };
 use tokio::sync::oneshot;
 use tokio::time::timeout_at;
@@ -38,7 +39,7 @@ pub(crate) enum Slot {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SchedulerError {
     #[error(transparent)]
-    Machine(#[from] chiplet::TopologyError),
+    Machine(#[from] chiplet::topology::TopologyError),
     #[error(transparent)]
     Executor(#[from] BuildError),
     #[error("the pool could not be started: {0}")]
@@ -48,7 +49,7 @@ pub(crate) enum SchedulerError {
 impl Scheduler {
     pub(crate) fn start(
         settings: &SchedulerSettings,
-        on_remap: impl Fn(&chiplet::RemapEvent) + Send + Sync + 'static,
+        on_remap: impl Fn(&chiplet::snapshot::RemapEvent) + Send + Sync + 'static,
     ) -> Result<Self, SchedulerError> {
         match settings.kind {
             SchedulerKind::Chiplet => {

@@ -43,7 +43,7 @@ def traffic(server, names):
                 for query in queries[:10]:
                     for name in names:
                         client.query_points(name, query)
-        except Exception as problem:  # Reported where the block ends.
+        except Exception as problem:  # WithReport where the block ends.
             problems.append(problem)
 
     thread = threading.Thread(target=ask, daemon=True)

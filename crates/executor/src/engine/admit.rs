@@ -174,7 +174,7 @@ impl Engine {
             class,
             push,
         };
-        let pace = route::place(&mut queues, load)?;
+        let pace = route::choose(&mut queues, load)?;
         pace.into_iter().for_each(|pace| entry.state.note(pace));
         Ok(())
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
-use chiplet_policy::{Rung, Time};
+use chiplet_policy::{StealLevel, Time};
 
 use super::completion::{Completion, end_of};
 use super::task::{Header, Task};
@@ -44,9 +44,9 @@ pub(crate) enum AtDeadline<T> {
 
 /// Work that one worker takes from a queue.
 pub(crate) trait Run<T>: Work<T> + Sized {
-    /// Runs it on this worker, which took it from `rung`, and ends it with [`Live::end`] or [`Live::pass_over`]; work that
+    /// Runs it on this worker, which took it from `level`, and ends it with [`Live::end`] or [`Live::pass_over`]; work that
     /// is shared out may end later and elsewhere.
-    fn run(task: Arc<Live<T, Self>>, worker: &mut Worker, started: Time, rung: Rung);
+    fn run(task: Arc<Live<T, Self>>, worker: &mut Worker, started: Time, level: StealLevel);
 }
 
 /// The part of a task that its ticket sees.
@@ -157,8 +157,8 @@ where
         !self.header.is_due() && self.stop_reason().is_none()
     }
 
-    fn execute(self: Arc<Self>, worker: &mut Worker, started: Time, rung: Rung) {
-        W::run(self, worker, started, rung);
+    fn execute(self: Arc<Self>, worker: &mut Worker, started: Time, level: StealLevel) {
+        W::run(self, worker, started, level);
     }
 }
 

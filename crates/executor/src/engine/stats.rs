@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use chiplet_policy::{Rung, TableId, Usage};
+use chiplet_policy::{StealLevel, TableId, Usage};
 use chiplet_topology::DomainId;
 use crossbeam_utils::CachePadded;
 use rustc_hash::FxHashMap;
@@ -173,14 +173,14 @@ fn read(stats: &Mutex<WorkerStats>, mut between: impl FnMut()) -> WorkerCounts {
 }
 
 impl WorkerStats {
-    pub(crate) fn started(&mut self, table: TableId, rung: Rung, weight: u64) {
+    pub(crate) fn started(&mut self, table: TableId, level: StealLevel, weight: u64) {
         self.of(table).served.started += weight;
-        self.steals.count(rung);
+        self.steals.count(level);
         self.occupied = true;
     }
 
-    pub(crate) fn unit_started(&mut self, rung: Rung) {
-        self.steals.count(rung);
+    pub(crate) fn unit_started(&mut self, level: StealLevel) {
+        self.steals.count(level);
         self.occupied = true;
     }
 
@@ -288,7 +288,7 @@ mod tests {
     fn stats(tables: u32) -> Stats {
         let stats = Stats::new([DomainId(0)].into_iter());
         let mut worker = stats.of(0).lock();
-        (0..tables).for_each(|slot| worker.started(table(slot), Rung::Own, 1));
+        (0..tables).for_each(|slot| worker.started(table(slot), StealLevel::Own, 1));
         drop(worker);
         stats
     }

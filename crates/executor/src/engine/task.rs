@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chiplet_policy::queue::Effort;
-use chiplet_policy::{Rung, Time};
+use chiplet_policy::{StealLevel, Time};
 use chiplet_table::Class;
 
 use super::registry::EntryRef;
@@ -64,8 +64,8 @@ pub(crate) trait Task: Send + Sync {
     /// Whether anybody still waits for the answer. Asked now and then by whoever runs it.
     fn is_wanted(&self) -> bool;
 
-    /// Runs it on this worker, which took it from `rung`; a split query may end later and elsewhere.
-    fn execute(self: Arc<Self>, worker: &mut Worker, started: Time, rung: Rung);
+    /// Runs it on this worker, which took it from `level`; a split query may end later and elsewhere.
+    fn execute(self: Arc<Self>, worker: &mut Worker, started: Time, level: StealLevel);
 }
 
 /// What a worker has started and shares out: any worker may take part in it.
@@ -75,7 +75,7 @@ pub(crate) trait Shared: Send + Sync {
 
     /// Has this worker take part, until nothing is left or it is no longer wanted. True: until a task that waits goes
     /// before the rest, of which it may do more later.
-    fn join(self: Arc<Self>, worker: &mut Worker, rung: Rung) -> bool;
+    fn join(self: Arc<Self>, worker: &mut Worker, level: StealLevel) -> bool;
 }
 
 /// A place for one more worker.
@@ -89,9 +89,9 @@ impl Invitation {
 
     /// Takes part. The invitation comes back if there may be more to do, after a task that goes before it.
     #[must_use]
-    pub(crate) fn accept(mut self, worker: &mut Worker, rung: Rung) -> Option<Self> {
+    pub(crate) fn accept(mut self, worker: &mut Worker, level: StealLevel) -> Option<Self> {
         if let Some(shared) = &self.0
-            && Arc::clone(shared).join(worker, rung)
+            && Arc::clone(shared).join(worker, level)
         {
             return Some(self);
         }
@@ -120,26 +120,26 @@ impl Drop for Invitation {
 }
 
 /// Takes a task through its life on `worker`.
-pub(crate) fn run(task: Arc<dyn Task>, worker: &mut Worker, rung: Rung) {
+pub(crate) fn run(task: Arc<dyn Task>, worker: &mut Worker, level: StealLevel) {
     let table = task.header().entry.id;
     match task.begin() {
         Err(end) => worker.found_ended(&*task, end),
         Ok(()) => {
             // What was moved at its submit waits in this domain's own queue, and is away from home all the same.
-            let rung = match task
+            let level = match task
                 .header()
                 .entry
                 .state
                 .homes
                 .contains(worker.place().domain)
             {
-                true => rung,
-                false => Rung::Remote,
+                true => level,
+                false => StealLevel::Remote,
             };
-            worker.stats().started(table, rung, task.weight());
+            worker.stats().started(table, level, task.weight());
             let started = worker.now();
             worker.start(started);
-            Arc::clone(&task).execute(worker, started, rung);
+            Arc::clone(&task).execute(worker, started, level);
         }
     }
     // The closure's captures may be dropped here, and that is the caller's code.

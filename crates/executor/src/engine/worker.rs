@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chiplet_policy::queue::Underway;
-use chiplet_policy::{Hands, Rung, SplitConfig, TableId, Time, is_too_late};
+use chiplet_policy::{Hands, SplitConfig, StealLevel, TableId, Time, is_too_late};
 use chiplet_table::Class;
 use chiplet_table::Probe;
 use chiplet_table::host::Tally;
@@ -91,10 +91,10 @@ impl Worker {
         let _leaves = engine.exits.leave_on_drop();
         while let Some(found) = engine.hub.next(&mut self.local) {
             match found {
-                Found::Task(task, rung) => task::run(task, &mut self, rung),
-                Found::Invitation(invitation, rung) => {
-                    if let Some(more) = invitation.accept(&mut self, rung) {
-                        self.local.postpone(more, rung);
+                Found::Task(task, level) => task::run(task, &mut self, level),
+                Found::Invitation(invitation, level) => {
+                    if let Some(more) = invitation.accept(&mut self, level) {
+                        self.local.postpone(more, level);
                     }
                 }
             }
@@ -165,14 +165,14 @@ impl Worker {
         self.place
     }
 
-    /// What is known of a task in one piece that this worker took from `rung` and ran.
-    pub(crate) fn report(&self, rung: Rung, wait: Duration, service: Duration) -> Report {
+    /// What is known of a task in one piece that this worker took from `level` and ran.
+    pub(crate) fn report(&self, level: StealLevel, wait: Duration, service: Duration) -> Report {
         Report {
             wait,
             service,
             domain: self.place.domain,
             units: 1,
-            rung,
+            level,
         }
     }
 

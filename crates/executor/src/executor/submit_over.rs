@@ -5,7 +5,7 @@ use chiplet_table::Query;
 
 use super::Executor;
 use crate::error::{OfTable, QueryParameter, SubmitError};
-use crate::gathered::Gathered;
+use crate::multi_search::MultiSearch;
 
 impl Executor {
     /// Searches each of `tables` for `query` and merges what they find: the nearest [`Query::top`] of all, each with its
@@ -14,7 +14,7 @@ impl Executor {
     /// Each table's part is a task of its own, on its own home, with the query's one deadline. All are accepted, or the whole
     /// is refused; it is answered by all tables or ends with the first error, which names its table; the other parts are
     /// cancelled then. So an answer is never of fewer tables than were asked. Who would rather have what some tables found
-    /// takes the parts ([`Gathered::into_parts`]). Dropping the ticket cancels all parts.
+    /// takes the parts ([`MultiSearch::into_parts`]). Dropping the ticket cancels all parts.
     ///
     /// A table that is named twice is searched twice; over no table there is nothing to find. How many tables one query may
     /// name is bounded by [`QueryLimits::max_tables`](crate::QueryLimits::max_tables). Over more tables than the queues have
@@ -57,7 +57,7 @@ impl Executor {
         &self,
         tables: &[TableId],
         query: &Query,
-    ) -> Result<Gathered, OfTable<SubmitError>> {
+    ) -> Result<MultiSearch, OfTable<SubmitError>> {
         if let Some(limit) = self.limits.max_tables
             && let Some(&table) = tables.get(limit)
         {
@@ -78,6 +78,6 @@ impl Executor {
             })?;
             parts.push((table, ticket));
         }
-        Ok(Gathered::new(query.k(), parts))
+        Ok(MultiSearch::new(query.k(), parts))
     }
 }

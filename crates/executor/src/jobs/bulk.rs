@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chiplet_policy::{Rung, Time};
+use chiplet_policy::{StealLevel, Time};
 use chiplet_table::{Context, Table};
 
 use super::guarded;
@@ -417,7 +417,7 @@ impl<L: Load> Part<L> {
     fn run(
         self: &Arc<Self>,
         worker: &mut Worker,
-        (started, rung): (Time, Rung),
+        (started, level): (Time, StealLevel),
         is_first: bool,
     ) -> (bool, usize) {
         let header = &self.bulk.header;
@@ -446,7 +446,7 @@ impl<L: Load> Part<L> {
             false => worker.set_clock(ended),
         }
         let service = ended.since(started);
-        let report = worker.report(rung, started.since(since), service);
+        let report = worker.report(level, started.since(since), service);
         let (ends, settled) = self.settle(&queries, &mut found, Some(report));
         self.stretch.lock().found = found;
         let times = (report.wait, service);
@@ -546,11 +546,11 @@ impl<L: Load> Task for Part<L> {
         !self.bulk.header.is_due() && self.bulk.stop_reason().is_none()
     }
 
-    fn execute(self: Arc<Self>, worker: &mut Worker, started: Time, rung: Rung) {
+    fn execute(self: Arc<Self>, worker: &mut Worker, started: Time, level: StealLevel) {
         let table = self.bulk.header.entry.id;
         let (mut started, mut is_first) = (started, true);
         loop {
-            let (settled, longest) = self.run(worker, (started, rung), is_first);
+            let (settled, longest) = self.run(worker, (started, level), is_first);
             let parts = worker.parts_for(&self.bulk.header.entry);
             let After::On(queries) = self.publish(settled, self.bulk.goes_on(), parts, longest)
             else {
@@ -563,7 +563,7 @@ impl<L: Load> Task for Part<L> {
             }
             // No queue has counted them.
             worker.accept(table, count);
-            worker.stats().started(table, rung, count);
+            worker.stats().started(table, level, count);
             (started, is_first) = (worker.now(), false);
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use chiplet_policy::{Rung, Time};
+use chiplet_policy::{StealLevel, Time};
 use chiplet_table::Context;
 use chiplet_table::host::contain;
 
@@ -37,7 +37,7 @@ where
     F: FnOnce(&mut Context) -> T + Send + 'static,
     T: Send + 'static,
 {
-    fn run(task: Arc<Live<T, Self>>, worker: &mut Worker, started: Time, rung: Rung) {
+    fn run(task: Arc<Live<T, Self>>, worker: &mut Worker, started: Time, level: StealLevel) {
         let code = task.work.take();
         if worker.is_too_late(&task.header, started) {
             contain(|| drop(code));
@@ -57,7 +57,7 @@ where
             0 => (busy + used.helped).as_nanos() as u64,
             bytes => bytes,
         };
-        let report = worker.report(rung, task.header.waited(started), service);
+        let report = worker.report(level, task.header.waited(started), service);
         task.end(worker, report, (bytes, busy), result);
     }
 }

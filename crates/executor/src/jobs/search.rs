@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chiplet_policy::queue::Effort;
-use chiplet_policy::{Rung, Time};
+use chiplet_policy::{StealLevel, Time};
 use chiplet_table::host::Tally;
 use chiplet_table::{Context, Neighbor, Query, SearchError, SplitTable, Table};
 
@@ -68,7 +68,7 @@ impl SearchTask {
         self: &Arc<Self>,
         table: &dyn SplitTable,
         worker: &Worker,
-        (started, rung): (Time, Rung),
+        (started, level): (Time, StealLevel),
         context: &mut Context<'_>,
     ) -> Result<Served, Error> {
         let query = &self.work.query;
@@ -91,7 +91,7 @@ impl SearchTask {
             first,
             *worker.split_config(),
             team,
-            (started, rung),
+            (started, level),
         ));
         if self.work.units.set(units).is_err() {
             unreachable!("a task is run once");
@@ -107,7 +107,7 @@ impl SearchTask {
             let away = split.invitations(left, others).saturating_sub(places);
             worker.spill(&shared, away);
         }
-        self.scan_units(0..first, worker, Rung::Own, context);
+        self.scan_units(0..first, worker, StealLevel::Own, context);
         if spills {
             worker.withdraw();
         }
@@ -138,26 +138,26 @@ impl SearchTask {
         &self,
         mut unit: Range<usize>,
         worker: &Worker,
-        rung: Rung,
+        level: StealLevel,
         context: &mut Context<'_>,
     ) -> bool {
         let Some(units) = self.work.units.get() else {
             return false;
         };
         loop {
-            worker.stats().unit_started(rung);
+            worker.stats().unit_started(level);
             let first = unit.start;
             let found = guarded(|| {
                 self.check(now())?;
                 let table = self.table(worker)?.as_split().ok_or(Error::Cancelled)?;
                 Ok(table.scan(&self.work.query, &units.probes, unit, context)?)
             });
-            units.put(first, rung, found.map_err(|error| self.explain(error)));
+            units.put(first, level, found.map_err(|error| self.explain(error)));
             // What is left is left to those who are at home here.
-            if rung == Rung::Remote && worker.is_wanted_at_home() {
+            if level == StealLevel::Remote && worker.is_wanted_at_home() {
                 return false;
             }
-            if rung == Rung::Domain && self.gives_way(units, worker) {
+            if level == StealLevel::Domain && self.gives_way(units, worker) {
                 return true;
             }
             unit = match units.take(worker) {
@@ -194,7 +194,7 @@ impl SearchTask {
     }
 
     /// Answers with what was merged, for the worker that has done it.
-    fn answer(&self, units: &Units, worker: &Worker, served: (u32, Rung), merged: Merged) {
+    fn answer(&self, units: &Units, worker: &Worker, served: (u32, StealLevel), merged: Merged) {
         if left_out(Step::LastHandAnswers) {
             return;
         }
@@ -228,7 +228,7 @@ enum Served {
 impl Work<Vec<Neighbor>> for Search {}
 
 impl Run<Vec<Neighbor>> for Search {
-    fn run(task: Arc<SearchTask>, worker: &mut Worker, started: Time, rung: Rung) {
+    fn run(task: Arc<SearchTask>, worker: &mut Worker, started: Time, level: StealLevel) {
         if worker.is_too_late(&task.header, started) {
             return task.pass_over(worker, started);
         }
@@ -236,7 +236,7 @@ impl Run<Vec<Neighbor>> for Search {
             let served = guarded(|| {
                 let table = task.table(worker)?;
                 match table.as_split() {
-                    Some(split) => task.share(split, worker, (started, rung), context),
+                    Some(split) => task.share(split, worker, (started, level), context),
                     None => Ok(Served::Answered(table.search(&task.work.query, context)?)),
                 }
             });
@@ -264,7 +264,7 @@ impl Run<Vec<Neighbor>> for Search {
             (Ok(Served::Shared), None) => unreachable!("what was shared out has units"),
         };
         worker.end_task(ended, &used);
-        let report = worker.report(rung, task.header.waited(started), service);
+        let report = worker.report(level, task.header.waited(started), service);
         task.end(worker, report, (used.bytes, busy), result);
     }
 }
@@ -274,13 +274,13 @@ impl Shared for SearchTask {
         self.work.units.get().is_some_and(|units| units.is_open())
     }
 
-    fn join(self: Arc<Self>, worker: &mut Worker, rung: Rung) -> bool {
+    fn join(self: Arc<Self>, worker: &mut Worker, level: StealLevel) -> bool {
         let Some(units) = self.work.units.get() else {
             return false;
         };
         // What it has left for a task lies on its own deque since: it helps all the same.
-        let rung = rung.max(Rung::Domain);
-        if rung == Rung::Domain && self.gives_way(units, worker) {
+        let level = level.max(StealLevel::Domain);
+        if level == StealLevel::Domain && self.gives_way(units, worker) {
             return true;
         }
         let Some(unit) = units.enter(worker) else {
@@ -289,7 +289,7 @@ impl Shared for SearchTask {
         let begun = worker.now();
         worker.take_part(units.started);
         let (gives_way, used) = in_context(worker, Arc::clone(&self) as _, |context| {
-            self.scan_units(unit, worker, rung, context)
+            self.scan_units(unit, worker, level, context)
         });
         let ended = worker.now();
         worker.set_clock(ended);

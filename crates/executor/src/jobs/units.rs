@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use chiplet_policy::{Rung, SplitConfig, Time};
+use chiplet_policy::{SplitConfig, StealLevel, Time};
 use chiplet_table::{Neighbor, Probe};
 
 use crate::engine::worker::Worker;
@@ -39,7 +39,7 @@ struct Progress {
     /// Units that have been scanned.
     units: u32,
     /// Where the query and its units were taken from, the farthest of it.
-    farthest: Rung,
+    farthest: StealLevel,
     /// Time of workers that have left, other than the query's own.
     helped: Duration,
     /// The query as its own worker has left it, if others were inside then: whoever leaves last says what it took.
@@ -51,7 +51,7 @@ pub(super) struct Found {
     /// In the order of their probes.
     pub(super) parts: Result<Vec<Vec<Neighbor>>, Error>,
     pub(super) units: u32,
-    pub(super) farthest: Rung,
+    pub(super) farthest: StealLevel,
     /// Time that others than the query's own worker have given to it, and the query as that one has left it, unless it
     /// was itself the last.
     pub(super) helped: Duration,
@@ -72,7 +72,7 @@ impl Units {
         taken: usize,
         config: SplitConfig,
         team: usize,
-        (started, rung): (Time, Rung),
+        (started, level): (Time, StealLevel),
     ) -> Self {
         let progress = Progress {
             next: taken,
@@ -81,7 +81,7 @@ impl Units {
             parts: Vec::new(),
             failure: None,
             units: 0,
-            farthest: rung,
+            farthest: level,
             helped: Duration::ZERO,
             late: None,
         };
@@ -134,11 +134,16 @@ impl Units {
         Some(first..first + unit)
     }
 
-    /// What has come of the unit that begins with probe `first`, for a worker that came from `rung`.
-    pub(super) fn put(&self, first: usize, rung: Rung, result: Result<Vec<Neighbor>, Error>) {
+    /// What has come of the unit that begins with probe `first`, for a worker that came from `level`.
+    pub(super) fn put(
+        &self,
+        first: usize,
+        level: StealLevel,
+        result: Result<Vec<Neighbor>, Error>,
+    ) {
         let mut progress = self.progress.lock();
         progress.units += 1;
-        progress.farthest = progress.farthest.max(rung);
+        progress.farthest = progress.farthest.max(level);
         match result {
             Ok(part) => progress.parts.push((first, part)),
             Err(error) => {
@@ -198,7 +203,7 @@ mod tests {
 
     /// A query of one unit, which its own worker has taken, and into which so many others have come.
     fn with_helpers(count: usize) -> Units {
-        let started = (Time::ZERO, Rung::Own);
+        let started = (Time::ZERO, StealLevel::Own);
         let units = Units::new(Vec::new(), 1, 0, SplitConfig::default(), 4, started);
         units.progress.lock().inside += count;
         units

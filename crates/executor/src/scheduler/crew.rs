@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use chiplet_policy::{Neighbours, Rung};
+use chiplet_policy::{Neighbours, StealLevel};
 use chiplet_topology::DomainId;
 
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -115,11 +115,11 @@ impl Crew {
     }
 
     /// How far work goes from a group's queue or workers to a worker of `own`.
-    pub(super) fn rung(&self, own: usize, from: usize) -> Rung {
+    pub(super) fn level(&self, own: usize, from: usize) -> StealLevel {
         if self.groups[from].domain == self.groups[own].domain {
-            Rung::Domain
+            StealLevel::Domain
         } else {
-            Rung::Remote
+            StealLevel::Remote
         }
     }
 }

@@ -3,7 +3,7 @@
 use chiplet_policy::group::{Faces, Group, LOOK, Rest, Take};
 use chiplet_policy::ladder::Attempt;
 use chiplet_policy::queue::Run;
-use chiplet_policy::{Rung, Time, ladder};
+use chiplet_policy::{StealLevel, Time, ladder};
 
 use super::seats::Call;
 use super::{Found, Hub, Invite, Local};
@@ -15,7 +15,7 @@ const LOOK_AWAY: u32 = 8;
 /// A worker that was woken stays awake this much longer: a coarse search takes some 10 to 50 us.
 const WOKEN_PAUSES: u32 = 4;
 
-/// What the first two rungs of the ladder hold for a worker.
+/// What the first two levels of the ladder hold for a worker.
 pub(super) enum Near<T, U> {
     Found(Found<T, U>),
     /// Nothing, because it is to stand by.
@@ -77,13 +77,13 @@ impl<T, U: Invite> Climb<'_, T, U> {
         }
     }
 
-    /// The first two rungs: this worker's own and its siblings' work.
+    /// The first two levels: this worker's own and its siblings' work.
     pub(super) fn next_near(&mut self) -> Near<T, U> {
-        if let Some((invitation, rung)) = self.local.postponed.take() {
-            return self.take_before(invitation, rung);
+        if let Some((invitation, level)) = self.local.postponed.take() {
+            return self.take_before(invitation, level);
         }
         if let Some(invitation) = self.own_invitation() {
-            return Near::Found(Found::Invitation(invitation, Rung::Own));
+            return Near::Found(Found::Invitation(invitation, StealLevel::Own));
         }
         self.local.ladder.again();
         loop {
@@ -91,12 +91,12 @@ impl<T, U: Invite> Climb<'_, T, U> {
                 Attempt::Join => {
                     if let Some(invitation) = self.siblings_invitation() {
                         self.hub.leave_task_to_others(self.local.group);
-                        return Near::Found(Found::Invitation(invitation, Rung::Domain));
+                        return Near::Found(Found::Invitation(invitation, StealLevel::Domain));
                     }
                 }
                 Attempt::Relieve(victim) => {
-                    if let Some((task, rung)) = self.relieve(victim) {
-                        return Near::Found(Found::Task(task, rung));
+                    if let Some((task, level)) = self.relieve(victim) {
+                        return Near::Found(Found::Task(task, level));
                     }
                 }
                 Attempt::Own => match self.take_own() {
@@ -125,9 +125,9 @@ impl<T, U: Invite> Climb<'_, T, U> {
 
     /// A task of this worker's own group, for which it has left what `invitation` is for; or that, if somebody else has taken
     /// the task. While it runs the task others may take its place.
-    fn take_before(&mut self, invitation: U, rung: Rung) -> Near<T, U> {
+    fn take_before(&mut self, invitation: U, level: StealLevel) -> Near<T, U> {
         match self.take_own() {
-            Near::Nothing => Near::Found(Found::Invitation(invitation, rung)),
+            Near::Nothing => Near::Found(Found::Invitation(invitation, level)),
             near => {
                 if !left_out(Step::PostponedInvites) {
                     self.hub.invite(self.local, std::iter::once(invitation), 1);
@@ -158,7 +158,7 @@ impl<T, U: Invite> Climb<'_, T, U> {
         if calls {
             self.hub.call_help(self.local.group, 1);
         }
-        Near::Found(Found::Task(task, Rung::Own))
+        Near::Found(Found::Task(task, StealLevel::Own))
     }
 
     /// The worker found nothing near: stays awake for a moment before it goes to sleep. A task that comes meanwhile starts at
@@ -269,7 +269,7 @@ impl<T, U: Invite> Climb<'_, T, U> {
         }
     }
 
-    /// The third rung: another group's task, if it is worth the cold cache.
+    /// The third level: another group's task, if it is worth the cold cache.
     fn cross(&mut self, victim: usize, closed: bool) -> Resting<T, U> {
         // Called meanwhile for this group's own work: that comes first.
         if !self.leave() && !closed {
@@ -289,8 +289,8 @@ impl<T, U: Invite> Climb<'_, T, U> {
         if self.choose_victim().is_some() {
             self.hub.call_helper(self.local.group, Call::Help);
         }
-        let rung = self.hub.crew.rung(self.local.group, victim);
-        Resting::Found(Found::Task(task, rung))
+        let level = self.hub.crew.level(self.local.group, victim);
+        Resting::Found(Found::Task(task, level))
     }
 
     /// Takes part in what another group has started and no cache keeps. Tasks that are worth crossing for come first: they
@@ -309,8 +309,8 @@ impl<T, U: Invite> Climb<'_, T, U> {
         };
         hub.seats.answer(self.local.worker);
         self.go_away();
-        let rung = hub.crew.rung(group, other);
-        Some(Resting::Found(Found::Invitation(invitation, rung)))
+        let level = hub.crew.level(group, other);
+        Some(Resting::Found(Found::Invitation(invitation, level)))
     }
 
     /// This worker runs another group's task now.

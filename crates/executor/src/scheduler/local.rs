@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use chiplet_policy::ladder::Ladder;
 use chiplet_policy::queue::Run;
-use chiplet_policy::{Rung, Time};
+use chiplet_policy::{StealLevel, Time};
 
 use crate::sync::{PAUSES, deque};
 
@@ -15,8 +15,8 @@ pub(crate) struct Local<U> {
     /// To take part in what this worker has started.
     pub(super) invitations: deque::Worker<U>,
     pub(super) run: Run,
-    /// An invitation that it gave way with, and the rung that it came from: there is more to do.
-    pub(super) postponed: Option<(U, Rung)>,
+    /// An invitation that it gave way with, and the level that it came from: there is more to do.
+    pub(super) postponed: Option<(U, StealLevel)>,
     /// The group that it last took a task from besides its own, and what it ran of it.
     pub(super) away: Option<(usize, Run)>,
     /// A recent time: when the last task ended or the last park did. Spares asking the clock for each take.
@@ -100,9 +100,9 @@ impl<U> Local<U> {
     }
 
     /// Keeps an invitation for after the task that goes before it.
-    pub(crate) fn postpone(&mut self, invitation: U, rung: Rung) {
+    pub(crate) fn postpone(&mut self, invitation: U, level: StealLevel) {
         debug_assert!(self.postponed.is_none(), "one thing is done at a time");
-        self.postponed = Some((invitation, rung));
+        self.postponed = Some((invitation, level));
     }
 
     /// How long the task that it has taken will take, as far as is known, if others wait meanwhile.
@@ -150,8 +150,8 @@ impl Default for Late {
     }
 }
 
-/// Something to run, and the rung of the ladder it came from.
+/// Something to run, and the level of the ladder it came from.
 pub(crate) enum Found<T, U> {
-    Task(T, Rung),
-    Invitation(U, Rung),
+    Task(T, StealLevel),
+    Invitation(U, StealLevel),
 }

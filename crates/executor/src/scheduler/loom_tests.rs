@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use chiplet_policy::{Rung, StealConfig, TableId};
+use chiplet_policy::{StealConfig, StealLevel, TableId};
 use chiplet_topology::DomainId;
 use loom::sync::Arc;
 use loom::thread;
@@ -286,7 +286,7 @@ fn what_a_worker_has_left_for_a_task_reaches_a_sibling_that_is_going_to_sleep() 
     let mut sibling = locals.pop().unwrap();
     let mut helper = locals.pop().unwrap();
     push(&hub, 0, TABLE, 1).unwrap();
-    helper.postpone(1, Rung::Domain);
+    helper.postpone(1, StealLevel::Domain);
     let other = {
         let hub = Arc::clone(&hub);
         thread::spawn(move || hub.next(&mut sibling).is_some())

@@ -1,13 +1,13 @@
 //! Busy workers help a queue that has fallen behind theirs.
 
-use chiplet_policy::{Rung, ladder};
+use chiplet_policy::{StealLevel, ladder};
 
 use super::Invite;
 use super::ladder::Climb;
 
 impl<T, U: Invite> Climb<'_, T, U> {
     /// The next task of `victim`, whose queue has fallen behind this group's, though that is not empty.
-    pub(super) fn relieve(&mut self, victim: usize) -> Option<(T, Rung)> {
+    pub(super) fn relieve(&mut self, victim: usize) -> Option<(T, StealLevel)> {
         // Whoever is to stand by takes nothing new; it learns that from its own queue, next.
         if self.is_off() {
             return None;
@@ -17,6 +17,6 @@ impl<T, U: Invite> Climb<'_, T, U> {
         self.go_away();
         // A push may have left a task of this group to this worker.
         self.hub.leave_task_to_others(own);
-        Some((task, self.hub.crew.rung(own, victim)))
+        Some((task, self.hub.crew.level(own, victim)))
     }
 }

@@ -111,7 +111,7 @@ impl Replay<'_> {
             replay: self,
             table,
         };
-        match route::place(&mut tables, (task, at)) {
+        match route::choose(&mut tables, (task, at)) {
             Ok(Some(pace)) => self.over_share[table] = pace == Pace::OverShare,
             Ok(None) => {}
             Err(unplaced) => {
@@ -156,12 +156,12 @@ impl Replay<'_> {
 
     fn begin(&mut self, worker: usize, found: Found<usize, Never>) {
         self.locals[worker].found();
-        let Found::Task(task, rung) = found;
+        let Found::Task(task, level) = found;
         self.decisions.push(Decision::Begun {
             task,
             at: self.now,
             worker,
-            rung,
+            level,
         });
         self.at(self.now + self.log.arrivals[task].took, Event::Work(worker));
     }

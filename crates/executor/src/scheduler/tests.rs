@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use chiplet_policy::{Rung, StealConfig, TableId};
+use chiplet_policy::{StealConfig, StealLevel, TableId};
 use chiplet_topology::DomainId;
 
 use super::ladder::Resting;
@@ -113,9 +113,9 @@ fn a_park_that_an_old_token_ends_leaves_no_sleeper_behind() {
     assert_eq!(asleep(&hub, 1), 0, "it is called to help");
 }
 
-fn rung<T: Copy, U: Copy>(found: &Found<T, U>) -> Rung {
+fn level<T: Copy, U: Copy>(found: &Found<T, U>) -> StealLevel {
     match *found {
-        Found::Task(_, rung) | Found::Invitation(_, rung) => rung,
+        Found::Task(_, level) | Found::Invitation(_, level) => level,
     }
 }
 
@@ -130,22 +130,22 @@ fn the_ladder_goes_own_queue_siblings_then_across() {
     }
     hub.invite(&thief, [100].into_iter(), 0);
     hub.invite(&locals[0], [200].into_iter(), 0);
-    let climbed: Vec<Rung> = (0..3)
-        .map(|_| rung(&hub.next(&mut thief).unwrap()))
+    let climbed: Vec<StealLevel> = (0..3)
+        .map(|_| level(&hub.next(&mut thief).unwrap()))
         .collect();
     assert_eq!(
         climbed,
-        [Rung::Own, Rung::Domain, Rung::Own],
+        [StealLevel::Own, StealLevel::Domain, StealLevel::Own],
         "what has been started comes before what waits"
     );
     // Its sibling is not idle as far as the hub knows, so it may not cross yet; once the sibling has gone to
     // sleep, it may. With the hub closed nobody parks, which lets one thread take both parts.
     hub.close();
-    assert_eq!(rung(&hub.next(&mut thief).unwrap()), Rung::Remote);
+    assert_eq!(level(&hub.next(&mut thief).unwrap()), StealLevel::Remote);
     // Two are left: their own domain is as quick. In a drain it stays for them all the same, as nobody else would come
     // should they wait there for too long.
     for _ in 0..2 {
-        assert_eq!(rung(&hub.next(&mut thief).unwrap()), Rung::Remote);
+        assert_eq!(level(&hub.next(&mut thief).unwrap()), StealLevel::Remote);
     }
     assert!(hub.next(&mut thief).is_none(), "nothing is left anywhere");
 }
@@ -165,7 +165,10 @@ fn groups_that_are_far_help_while_their_own_tables_hardly_use_them() {
     assert_eq!(asleep(&hub, 4), 5, "three of its workers are at home");
     // With one more asleep a quarter is.
     let last = hub.climb(&mut locals[37]).rest();
-    assert!(matches!(last, Resting::Found(Found::Task(0, Rung::Remote))));
+    assert!(matches!(
+        last,
+        Resting::Found(Found::Task(0, StealLevel::Remote))
+    ));
 }
 
 #[test]
@@ -177,9 +180,12 @@ fn lapsed_invitations_are_dropped_by_whoever_finds_them() {
     let thief = &mut locals[2];
     assert!(matches!(
         hub.next(thief),
-        Some(Found::Invitation(7, Rung::Domain))
+        Some(Found::Invitation(7, StealLevel::Domain))
     ));
-    assert!(matches!(hub.next(thief), Some(Found::Task(1, Rung::Own))));
+    assert!(matches!(
+        hub.next(thief),
+        Some(Found::Task(1, StealLevel::Own))
+    ));
     assert!(!hub.invitations.may_be_in(0), "none is left over");
 }
 
@@ -206,18 +212,18 @@ fn what_a_worker_has_left_for_a_task_is_open_to_its_siblings_meanwhile() {
     let (hub, mut locals) = hub(StealConfig::default(), &[0..3, 3..4]);
     to_bed(&hub, &mut locals[0]);
     to_bed(&hub, &mut locals[2]);
-    locals[1].postpone(7, Rung::Domain);
+    locals[1].postpone(7, StealLevel::Domain);
     push(&hub, 0, table(0), 1);
     assert_eq!(asleep(&hub, 0), 1, "worker 2 comes for the task");
     assert!(matches!(
         hub.next(&mut locals[1]),
-        Some(Found::Task(1, Rung::Own))
+        Some(Found::Task(1, StealLevel::Own))
     ));
     assert_eq!(asleep(&hub, 0), 0, "worker 0 comes for the rest");
     hub.climb(&mut locals[0]).sleep();
     assert!(matches!(
         hub.next(&mut locals[0]),
-        Some(Found::Invitation(7, Rung::Domain))
+        Some(Found::Invitation(7, StealLevel::Domain))
     ));
 }
 
@@ -225,11 +231,11 @@ fn what_a_worker_has_left_for_a_task_is_open_to_its_siblings_meanwhile() {
 fn a_worker_whose_task_another_has_taken_goes_on_with_what_it_has_left() {
     let (hub, mut locals) = hub(StealConfig::default(), &[0..2, 2..3]);
     push(&hub, 0, table(0), 1);
-    locals[1].postpone(7, Rung::Domain);
+    locals[1].postpone(7, StealLevel::Domain);
     assert!(hub.next(&mut locals[0]).is_some());
     assert!(matches!(
         hub.next(&mut locals[1]),
-        Some(Found::Invitation(7, Rung::Domain))
+        Some(Found::Invitation(7, StealLevel::Domain))
     ));
     assert!(!hub.invitations.may_be_in(0), "nothing is left over");
 }
@@ -277,7 +283,7 @@ fn a_call_for_help_is_passed_on_when_the_called_worker_finds_work_at_home() {
     // Before it looks there, its own group is given a task, which comes first.
     push(&hub, 1, table(1), 10);
     let found = hub.next(&mut locals[1]);
-    assert!(matches!(found, Some(Found::Task(10, Rung::Own))));
+    assert!(matches!(found, Some(Found::Task(10, StealLevel::Own))));
     assert_eq!(queued(&hub, 0), 2);
     assert_eq!(asleep(&hub, 2), 0, "worker 2 is called in its place");
 }
@@ -303,7 +309,7 @@ fn a_thief_that_comes_second_leaves_what_is_below_the_price() {
         push(&hub, 0, table(0), task);
     }
     let first = hub.next(&mut locals[1]);
-    assert!(matches!(first, Some(Found::Task(1, Rung::Remote))));
+    assert!(matches!(first, Some(Found::Task(1, StealLevel::Remote))));
     // Worker 2 has looked before that.
     hub.groups.needy.insert(0);
     let second = hub.climb(&mut locals[2]).rest();
@@ -350,7 +356,7 @@ fn a_task_that_has_waited_too_long_is_worth_any_idle_worker() {
     let found = hub.climb(&mut locals[5]).rest();
     assert!(matches!(
         found,
-        Resting::Found(Found::Task(10, Rung::Remote))
+        Resting::Found(Found::Task(10, StealLevel::Remote))
     ));
     assert!(
         !hub.look(pushed + Duration::from_millis(9), |_| ()),
@@ -431,7 +437,7 @@ fn a_thief_goes_on_with_the_table_that_it_has_warmed() {
         .map(|_| {
             locals[1].end_task(later, Duration::ZERO, Duration::ZERO);
             match hub.next(&mut locals[1]) {
-                Some(Found::Task(task, Rung::Remote)) => task,
+                Some(Found::Task(task, StealLevel::Remote)) => task,
                 _ => panic!("there is enough to take"),
             }
         })

@@ -1,17 +1,17 @@
 //! What a caller says of an index.
 
-use chiplet_memory::Place;
+use chiplet_memory::MemoryPolicy;
 
 /// What a table has that an index does not say.
 ///
 /// ```
 /// use chiplet_index::{Pages, faiss_file::Options};
-/// let options = Options::default().cosine(true).place(Pages::Small);
+/// let options = Options::default().cosine(true).memory(Pages::Small);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     pub(super) cosine: bool,
-    pub(super) place: Place,
+    pub(super) place: MemoryPolicy,
 }
 
 impl Options {
@@ -24,10 +24,10 @@ impl Options {
         self
     }
 
-    /// Sets where the table's memory lies, and in which pages: [`Pages`](crate::Pages) or a [`Place`]; in transparent huge
+    /// Sets where the table's memory lies, and in which pages: [`Pages`](crate::Pages) or a [`MemoryPolicy`]; in transparent huge
     /// pages and where it is first written unless said otherwise.
     #[must_use]
-    pub fn place(mut self, place: impl Into<Place>) -> Self {
+    pub fn memory(mut self, place: impl Into<MemoryPolicy>) -> Self {
         self.place = place.into();
         self
     }

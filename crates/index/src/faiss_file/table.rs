@@ -37,7 +37,7 @@ pub(super) fn table(
     Ok(match body {
         Body::Flat(Rows { values, ids }) => {
             check_rows(&values, header.dim, metric)?;
-            let config = FlatConfig::new(metric).place(place);
+            let config = FlatConfig::new(metric).memory(place);
             let options = match &ids {
                 Some(ids) => BuildOptions::new().ids(ids),
                 None => BuildOptions::new(),
@@ -46,7 +46,7 @@ pub(super) fn table(
         }
         Body::Graph(Rows { values, ids }, links) => {
             check_rows(&values, header.dim, metric)?;
-            let config = HnswConfig::new(metric).ef(links.ef).place(place);
+            let config = HnswConfig::new(metric).ef(links.ef).memory(place);
             let graph = &links.graph;
             AnyTable::Hnsw(match ids {
                 Some(ids) => {

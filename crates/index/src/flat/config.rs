@@ -1,14 +1,14 @@
 //! How a flat table is built.
 
-use chiplet_memory::Place;
+use chiplet_memory::MemoryPolicy;
 
 use crate::metric::Metric;
 
-/// Settings of a [`FlatTable`](crate::FlatTable). A [`Metric`] alone will do, for a table in memory of the default [`Place`].
+/// Settings of a [`FlatTable`](crate::FlatTable). A [`Metric`] alone will do, for a table in memory of the default [`MemoryPolicy`].
 #[derive(Clone, Debug)]
 pub struct FlatConfig {
     pub(super) metric: Metric,
-    pub(super) place: Place,
+    pub(super) place: MemoryPolicy,
 }
 
 impl FlatConfig {
@@ -16,13 +16,13 @@ impl FlatConfig {
     pub fn new(metric: Metric) -> Self {
         Self {
             metric,
-            place: Place::default(),
+            place: MemoryPolicy::default(),
         }
     }
 
     /// Sets where the table's memory is to be, or of which pages.
     #[must_use]
-    pub fn place(mut self, place: impl Into<Place>) -> Self {
+    pub fn memory(mut self, place: impl Into<MemoryPolicy>) -> Self {
         self.place = place.into();
         self
     }

@@ -1,6 +1,6 @@
 //! How a graph is built, each default with its reason.
 
-use chiplet_memory::Place;
+use chiplet_memory::MemoryPolicy;
 
 use crate::error::{BuildError, at_least_one};
 use crate::metric::Metric;
@@ -35,7 +35,7 @@ pub struct HnswConfig {
     pub(super) inside_refined: bool,
     pub(super) fit: Option<Fit>,
     pub(super) reorder: bool,
-    pub(super) place: Place,
+    pub(super) place: MemoryPolicy,
     pub(super) cpus: Vec<u32>,
 }
 
@@ -61,7 +61,7 @@ impl HnswConfig {
             inside_refined: false,
             fit: None,
             reorder: true,
-            place: Place::default(),
+            place: MemoryPolicy::default(),
             cpus: Vec::new(),
         }
     }
@@ -190,10 +190,10 @@ impl HnswConfig {
         packed::link_bytes(rows)
     }
 
-    /// Sets where the table's memory lies, and in which pages: [`Pages`](crate::Pages) or a [`Place`]; in transparent huge
+    /// Sets where the table's memory lies, and in which pages: [`Pages`](crate::Pages) or a [`MemoryPolicy`]; in transparent huge
     /// pages and where it is first written unless said otherwise.
     #[must_use]
-    pub fn place(mut self, place: impl Into<Place>) -> Self {
+    pub fn memory(mut self, place: impl Into<MemoryPolicy>) -> Self {
         self.place = place.into();
         self
     }

@@ -4,7 +4,7 @@ use std::iter;
 use std::ops::Range;
 
 use bytemuck::Pod;
-use chiplet_memory::{ALIGNMENT, MemoryError, Place, Region};
+use chiplet_memory::{ALIGNMENT, MemoryError, MemoryPolicy, Region};
 use serde::Serialize;
 
 use super::{Entry, FileError, Image, Section, described};
@@ -57,7 +57,7 @@ impl Draft {
     ///
     /// # Errors
     /// As [`Region::new`].
-    pub(crate) fn allocate(self, place: impl Into<Place>) -> Result<ImageMut, MemoryError> {
+    pub(crate) fn allocate(self, place: impl Into<MemoryPolicy>) -> Result<ImageMut, MemoryError> {
         let bytes = if self.too_large {
             usize::MAX
         } else {

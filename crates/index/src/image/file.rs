@@ -9,7 +9,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use chiplet_memory::{MemoryError, Place, Region};
+use chiplet_memory::{MemoryError, MemoryPolicy, Region};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::header::{self, Header, Wrong};
@@ -34,7 +34,7 @@ impl Image {
     ///
     /// # Errors
     /// All of [`FileError`] but [`FileError::OtherKind`] and [`FileError::Description`].
-    pub(crate) fn load(path: &Path, place: impl Into<Place>) -> Result<Self, FileError> {
+    pub(crate) fn load(path: &Path, place: impl Into<MemoryPolicy>) -> Result<Self, FileError> {
         let mut opened = Opened::open(path)?;
         let region = Region::new(opened.payload, place);
         let mut region = region.map_err(|source| memory(path, source))?;

@@ -1,6 +1,6 @@
 //! How an IVF table is searched, each default with its reason.
 
-use chiplet_memory::Place;
+use chiplet_memory::MemoryPolicy;
 
 #[cfg(feature = "faiss")]
 use crate::error::{BuildError, at_least_one};
@@ -14,7 +14,7 @@ pub(crate) struct Settings {
     pub(crate) nprobe: usize,
     /// Lists that are scanned in one call, if that was set, at least 1.
     pub(crate) grain: Option<usize>,
-    pub(crate) place: Place,
+    pub(crate) place: MemoryPolicy,
 }
 
 /// How an [`IvfTable`](super::IvfTable) is searched and split.
@@ -42,7 +42,7 @@ impl IvfConfig {
                 metric,
                 nprobe: Self::DEFAULT_NPROBE,
                 grain: None,
-                place: Place::default(),
+                place: MemoryPolicy::default(),
             },
             faiss_scans: false,
         }
@@ -63,10 +63,10 @@ impl IvfConfig {
         self
     }
 
-    /// Sets where the table's memory lies, and in which pages: [`Pages`](crate::Pages) or a [`Place`]; in transparent huge
+    /// Sets where the table's memory lies, and in which pages: [`Pages`](crate::Pages) or a [`MemoryPolicy`]; in transparent huge
     /// pages and where it is first written unless said otherwise. Faiss allocates what it scans itself.
     #[must_use]
-    pub fn place(mut self, place: impl Into<Place>) -> Self {
+    pub fn memory(mut self, place: impl Into<MemoryPolicy>) -> Self {
         self.settings.place = place.into();
         self
     }

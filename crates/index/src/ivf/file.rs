@@ -4,7 +4,7 @@ use std::path::Path;
 #[cfg(feature = "faiss")]
 use std::sync::Arc;
 
-use chiplet_memory::{Granted, Place};
+use chiplet_memory::{Granted, MemoryPolicy};
 
 #[cfg(feature = "faiss")]
 use super::ffi::Ivf;
@@ -36,7 +36,7 @@ impl IvfTable {
     ///
     /// # Errors
     /// [`FileError`], for a file that cannot be read, or is damaged or of something else.
-    pub fn load(path: impl AsRef<Path>, place: impl Into<Place>) -> Result<Self, FileError> {
+    pub fn load(path: impl AsRef<Path>, place: impl Into<MemoryPolicy>) -> Result<Self, FileError> {
         Self::open(Image::load(path.as_ref(), place)?)
     }
 

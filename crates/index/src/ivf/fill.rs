@@ -1,6 +1,6 @@
 //! A [`Store`] in the making: first sizes, then one list after the other.
 
-use chiplet_memory::Place;
+use chiplet_memory::MemoryPolicy;
 
 use super::full::Full;
 use super::groups::Groups;
@@ -35,7 +35,7 @@ impl Filler {
         groups: Option<&Groups>,
         map: Option<Linear<'_>>,
         values: &[f32],
-        place: Place,
+        place: MemoryPolicy,
     ) -> Result<Self, BuildError> {
         let cells = shape.coding.cells(shape.dim);
         let row_bytes = cells.0 * cells.1;

@@ -24,7 +24,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::ops::Range;
 use std::path::Path;
 
-use chiplet_memory::{Granted, Place};
+use chiplet_memory::{Granted, MemoryPolicy};
 use serde::{Deserialize, Serialize};
 
 use crate::error::BuildError;
@@ -102,7 +102,7 @@ impl KeyedRows {
         value_bytes: usize,
         value: impl Fn(usize) -> &'a [u8],
     ) -> Result<Self, BuildError> {
-        Self::build_in(keys, value_bytes, value, Place::default())
+        Self::build_in(keys, value_bytes, value, MemoryPolicy::default())
     }
 
     /// [`KeyedRows::build`], in memory of this place, or in pages of this kind.
@@ -113,7 +113,7 @@ impl KeyedRows {
         keys: &[u64],
         value_bytes: usize,
         value: impl Fn(usize) -> &'a [u8],
-        place: impl Into<Place>,
+        place: impl Into<MemoryPolicy>,
     ) -> Result<Self, BuildError> {
         let place = place.into();
         if keys.len() > MAX_KEYS {
@@ -163,7 +163,7 @@ impl KeyedRows {
         sorted: &Sorted,
         meta: Meta,
         value: &impl Fn(usize) -> &'a [u8],
-        place: &Place,
+        place: &MemoryPolicy,
     ) -> Result<Self, Failed> {
         let Meta {
             value_bytes, shape, ..
@@ -268,7 +268,7 @@ impl KeyedRows {
     ///
     /// # Errors
     /// [`FileError`]: no file of this kind, damaged, of a newer version, or too large for the memory.
-    pub fn load(path: impl AsRef<Path>, place: impl Into<Place>) -> Result<Self, FileError> {
+    pub fn load(path: impl AsRef<Path>, place: impl Into<MemoryPolicy>) -> Result<Self, FileError> {
         Self::open(Image::load(path.as_ref(), place)?)
     }
 
@@ -304,8 +304,8 @@ impl KeyedRows {
     }
 
     /// Where the memory of the next version is to lie.
-    fn place(&self) -> Place {
-        self.image.region().place().cloned().unwrap_or_default()
+    fn place(&self) -> MemoryPolicy {
+        self.image.region().policy().cloned().unwrap_or_default()
     }
 
     /// Keys.

@@ -62,7 +62,7 @@ pub fn hnswlib(data: &[u8]) {
 pub fn faiss_file(data: &[u8]) {
     for cosine in [false, true] {
         let options = chiplet_index::faiss_file::Options::default().cosine(cosine);
-        match chiplet_index::faiss_file::read_bytes(data, &options.place(Pages::Small)) {
+        match chiplet_index::faiss_file::read_bytes(data, &options.memory(Pages::Small)) {
             Ok(table) => {
                 for top in [1, 5] {
                     let query = Query::new(vec![0.5; table.dim()]).top(top);

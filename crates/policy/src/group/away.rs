@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Cover, Group};
 use crate::queue::{Moved, Run};
-use crate::{Time, can_lend};
+use crate::{Time, can_donate};
 
 /// Between two timed looks: half of the default bound on a task's wait
 /// ([`StealConfig::max_wait`](crate::StealConfig::max_wait)).
@@ -38,7 +38,7 @@ impl<T> Group<T> {
     /// A sleeper for another group, if this one can spare it; for a task there that is `overdue` also if it would rather
     /// not.
     pub fn lend(&mut self, overdue: bool) -> Option<usize> {
-        let lends = overdue && self.queue.is_empty() && can_lend(&self.staff());
+        let lends = overdue && self.queue.is_empty() && can_donate(&self.staff());
         match self.face.spare || lends {
             true => self.wake_one(),
             false => None,

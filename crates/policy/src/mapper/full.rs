@@ -103,7 +103,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::mapper::{MapperConfig, gather, incremental, place};
+    use crate::mapper::{MapperConfig, assign_homes, gather, incremental};
     use crate::{Homes, Placement, TableId};
 
     const CORES: u32 = 8;
@@ -220,14 +220,14 @@ mod tests {
         ) {
             let (domains, demands) = (domains(count), demands(&tables, count, 1.0));
             let config = MapperConfig::default();
-            let mut homes = place(&demands, &domains, None, &config).homes;
+            let mut homes = assign_homes(&demands, &domains, None, &config).homes;
             // A table that got several homes wants as many as it has from then on, which may take a second look.
             for _ in 0..2 {
                 let current = Placement::default().next(homes);
-                homes = place(&demands, &domains, Some(&current), &config).homes;
+                homes = assign_homes(&demands, &domains, Some(&current), &config).homes;
             }
             let current = Placement::default().next(homes.clone());
-            prop_assert_eq!(place(&demands, &domains, Some(&current), &config).homes, homes);
+            prop_assert_eq!(assign_homes(&demands, &domains, Some(&current), &config).homes, homes);
         }
     }
 }

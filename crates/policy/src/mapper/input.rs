@@ -134,7 +134,7 @@ pub enum PlaceBy {
 }
 
 settings! {
-    /// Thresholds of [`place`](crate::place). A value that is NaN or out of its range is replaced by its default.
+    /// Thresholds of [`assign_homes`](crate::assign_homes). A value that is NaN or out of its range is replaced by its default.
     pub struct MapperConfig {
         /// What is balanced.
         pub placing: PlaceBy = PlaceBy::Time,

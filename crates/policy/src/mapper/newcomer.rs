@@ -6,7 +6,7 @@ use super::input::DomainSpec;
 use super::machine::clean;
 use crate::Homes;
 
-/// What a domain holds already, for [`place_new`].
+/// What a domain holds already, for [`assign_home`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DomainTally {
     /// The domain.
@@ -32,7 +32,7 @@ pub struct DomainTally {
 /// # Panics
 ///
 /// If `tallies` is empty: a table needs a domain to live on.
-pub fn place_new(tallies: &[DomainTally]) -> Homes {
+pub fn assign_home(tallies: &[DomainTally]) -> Homes {
     let coreless = tallies.iter().all(|tally| tally.cores == 0);
     let per_core = |amount: f64, tally: &DomainTally| {
         let spec = DomainSpec {

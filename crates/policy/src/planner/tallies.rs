@@ -2,7 +2,7 @@
 
 use chiplet_topology::DomainId;
 
-use crate::{DomainSpec, DomainTally, Homes, PlaceBy, place_new};
+use crate::{DomainSpec, DomainTally, Homes, PlaceBy, assign_home};
 
 /// Less than this, in bytes per second, is what rounding leaves of a domain's traffic when a hot table is taken off.
 /// It must not make an empty domain look busier than one that is full of idle tables.
@@ -48,7 +48,7 @@ impl Tallies {
     /// A home for a new table of `size_bytes`. Where tables are placed by time and the package that holds its memory is known:
     /// in that package, unless only another one's cache has room for it.
     pub(super) fn home(&self, size_bytes: u64, package: Option<u32>) -> Homes {
-        let anywhere = place_new(&self.list);
+        let anywhere = assign_home(&self.list);
         let Some(package) = package.filter(|_| self.placing == PlaceBy::Time) else {
             return anywhere;
         };
@@ -58,7 +58,7 @@ impl Tallies {
         if near.is_empty() {
             return anywhere;
         }
-        let nearest = place_new(&near);
+        let nearest = assign_home(&near);
         let room = |homes: &Homes| self.has_room(homes.main().domain, size_bytes);
         match room(&anywhere) && !room(&nearest) {
             true => anywhere,

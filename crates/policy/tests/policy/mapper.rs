@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::VecDeque;
 
 use chiplet_policy::{
-    Assignment, Demand, DomainSpec, DomainTally, Homes, MapperConfig, balance, hot_cold, place,
-    place_new,
+    Assignment, Demand, DomainSpec, DomainTally, Homes, MapperConfig, assign_home, assign_homes,
+    balance, hot_cold,
 };
 use chiplet_topology::DomainId;
 use proptest::prelude::*;
@@ -31,11 +31,11 @@ proptest! {
         domains in any_domains(),
     ) {
         let config = by_traffic();
-        let current = placed(&place(&demands(before), &old_domains, None, &config));
+        let current = placed(&assign_homes(&demands(before), &old_domains, None, &config));
         let demands = demands(after);
         assert_complete(&hot_cold(&demands, &domains), &demands, &domains);
-        assert_complete(&place(&demands, &domains, None, &config), &demands, &domains);
-        assert_complete(&place(&demands, &domains, Some(&current), &config), &demands, &domains);
+        assert_complete(&assign_homes(&demands, &domains, None, &config), &demands, &domains);
+        assert_complete(&assign_homes(&demands, &domains, Some(&current), &config), &demands, &domains);
     }
 
     #[test]
@@ -45,14 +45,14 @@ proptest! {
         domains in any_domains(),
     ) {
         let config = by_traffic();
-        let current = placed(&place(&demands(before), &domains, None, &config));
+        let current = placed(&assign_homes(&demands(before), &domains, None, &config));
         let mut demands = demands(after);
         let mut reversed = domains.clone();
-        let first = place(&demands, &domains, Some(&current), &config);
+        let first = assign_homes(&demands, &domains, Some(&current), &config);
         let first_greedy = hot_cold(&demands, &domains);
         demands.reverse();
         reversed.reverse();
-        prop_assert_eq!(&place(&demands, &reversed, Some(&current), &config).homes, &first.homes);
+        prop_assert_eq!(&assign_homes(&demands, &reversed, Some(&current), &config).homes, &first.homes);
         prop_assert_eq!(&hot_cold(&demands, &reversed).homes, &first_greedy.homes);
     }
 
@@ -116,7 +116,7 @@ proptest! {
         count in 1_u32..16,
     ) {
         let config = by_traffic().oversize(1.0).hot_share(1.0);
-        let balance = place(&demands(traffic), &domains(count, 4, None), None, &config).balance;
+        let balance = assign_homes(&demands(traffic), &domains(count, 4, None), None, &config).balance;
         // Whole tables are at most one fair share each, and the others are poured.
         prop_assert!(balance.peak <= 2.0 * balance.mean * 1.001, "{balance:?}");
     }
@@ -127,7 +127,7 @@ proptest! {
         domains in any_domains(),
     ) {
         let demands = demands(traffic);
-        let assignment = place(&demands, &domains, None, &by_traffic());
+        let assignment = assign_homes(&demands, &domains, None, &by_traffic());
         let counted = balance(
             demands.iter().copied(),
             |table| assignment.homes.get(&table),
@@ -147,9 +147,9 @@ proptest! {
         let config = MapperConfig::new().placing(placing).saturation(saturation).relax(relax).oversize(oversize).hot_share(hot_share).stay(stay);
         let demands = demands(traffic);
         let domains = domains(5, 3, capacity);
-        let first = place(&demands, &domains, None, &config);
+        let first = assign_homes(&demands, &domains, None, &config);
         assert_complete(&first, &demands, &domains);
-        let again = place(&demands, &domains, Some(&placed(&first)), &config);
+        let again = assign_homes(&demands, &domains, Some(&placed(&first)), &config);
         assert_complete(&again, &demands, &domains);
         prop_assert!(again.balance.peak.is_finite());
     }
@@ -193,7 +193,11 @@ fn domains_without_cores_get_nothing_and_no_domains_give_no_homes() {
     for homes in hot_cold(&demands, &specs).homes.values() {
         assert_eq!(homes, &Homes::single(DomainId(1)));
     }
-    assert!(place(&demands, &[], None, &by_traffic()).homes.is_empty());
+    assert!(
+        assign_homes(&demands, &[], None, &by_traffic())
+            .homes
+            .is_empty()
+    );
     // A machine that names no cores at all is taken as one of equal domains.
     let coreless = domains(2, 0, None);
     assert_complete(&hot_cold(&demands, &coreless), &demands, &coreless);
@@ -214,7 +218,7 @@ fn slow_cores_get_load_in_proportion() {
     let many: Vec<Demand> = (0..60).map(|slot| Demand::new(table(slot), 0.15)).collect();
     let one = [Demand::new(table(0), 9.0)];
     for demands in [&many[..], &one] {
-        let assignment = place(demands, &machine, None, &MapperConfig::default());
+        let assignment = assign_homes(demands, &machine, None, &MapperConfig::default());
         let on_slow = |homes: &Homes| {
             let slow = homes.iter().find(|home| home.domain.0 == 1);
             slow.map_or(0.0, |home| home.share())
@@ -288,7 +292,7 @@ fn a_new_table_goes_to_the_least_load_then_bytes_then_tables_then_id() {
     ];
     for (tallies, expected) in cases {
         assert_eq!(
-            place_new(&tallies),
+            assign_home(&tallies),
             Homes::single(DomainId(expected)),
             "{tallies:?}"
         );

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use chiplet_policy::{
     Demand, DomainSpec, MapperConfig, MemoryChange, MemoryStep, PlaceBy, Planner, PlannerConfig,
-    Time, Usage, place,
+    Time, Usage, assign_homes,
 };
 use proptest::prelude::*;
 
@@ -13,7 +13,7 @@ use crate::time::{CACHE, MIB, with_caches};
 
 /// The package of each of these demands' first home.
 fn packages(demands: &[Demand], specs: &[DomainSpec], config: &MapperConfig) -> Vec<u32> {
-    let homes = place(demands, specs, None, config).homes;
+    let homes = assign_homes(demands, specs, None, config).homes;
     let package = |demand: &Demand| {
         let home = homes[&demand.table].main().domain;
         let spec = specs.iter().find(|spec| spec.id == home);
@@ -51,7 +51,7 @@ proptest! {
     fn a_full_package_is_left_all_the_same(count in 64_u32..200) {
         let (specs, mut demands) = (with_caches(16, 8), by_turns(count, 0.5, 64 * CACHE));
         demands.iter_mut().for_each(|demand| demand.package = Some(0));
-        let assignment = place(&demands, &specs, None, &MapperConfig::default());
+        let assignment = assign_homes(&demands, &specs, None, &MapperConfig::default());
         let fair = 0.5 / 8.0;
         let peak = assignment.balance.peak;
         prop_assert!(peak <= assignment.balance.mean * 1.1 + fair, "{peak}");

@@ -1,6 +1,6 @@
 //! Remaps move as little as balance allows.
 
-use chiplet_policy::{Demand, DomainSpec, Home, Homes, Placement, balance, hot_cold, place};
+use chiplet_policy::{Demand, DomainSpec, Home, Homes, Placement, assign_homes, balance, hot_cold};
 use chiplet_topology::DomainId;
 use proptest::prelude::*;
 
@@ -44,8 +44,8 @@ proptest! {
             .collect();
         let config = by_traffic();
         let demands = demands(traffic);
-        let first = placed(&place(&demands, &domains, None, &config));
-        let second = placed(&place(&demands, &domains, Some(&first), &config));
+        let first = placed(&assign_homes(&demands, &domains, None, &config));
+        let second = placed(&assign_homes(&demands, &domains, Some(&first), &config));
         prop_assert!(second.diff(&first).is_empty(), "{:?}", second.diff(&first));
     }
 
@@ -61,10 +61,10 @@ proptest! {
             .map(|spec| DomainSpec { capacity, ..spec })
             .collect();
         let config = by_traffic();
-        let old = placed(&place(&demands(before), &domains, None, &config));
+        let old = placed(&assign_homes(&demands(before), &domains, None, &config));
         let demands = demands(after);
-        let first = placed(&place(&demands, &domains, Some(&old), &config));
-        let second = placed(&place(&demands, &domains, Some(&first), &config));
+        let first = placed(&assign_homes(&demands, &domains, Some(&old), &config));
+        let second = placed(&assign_homes(&demands, &domains, Some(&first), &config));
         prop_assert!(second.diff(&first).is_empty(), "{:?}", second.diff(&first));
     }
 
@@ -80,20 +80,20 @@ proptest! {
         let domains: Vec<_> = ids.zip(cores).map(|(id, cores)| DomainSpec::new(id, cores)).collect();
         let mut traffic = [hot, others].concat();
         let config = |stay| by_traffic().stay(stay);
-        let old = placed(&place(&demands(traffic.clone()), &domains, None, &config(0.1)));
+        let old = placed(&assign_homes(&demands(traffic.clone()), &domains, None, &config(0.1)));
         let tables = traffic.len();
         traffic.rotate_right(shift % tables);
         let demands = demands(traffic);
-        let best = place(&demands, &domains, Some(&Placement::default()), &config(0.0)).balance.peak;
-        let near = place(&demands, &domains, Some(&old), &config(0.1)).balance.peak;
+        let best = assign_homes(&demands, &domains, Some(&Placement::default()), &config(0.0)).balance.peak;
+        let near = assign_homes(&demands, &domains, Some(&old), &config(0.1)).balance.peak;
         for hair in -10..=10 {
             // The goal counts as reached a fifth of a per cent above it.
             let stay = near / (best * 1.002) - 1.0 + f64::from(hair) * 2e-6;
             if stay < 0.0 {
                 continue;
             }
-            let first = placed(&place(&demands, &domains, Some(&old), &config(stay)));
-            let second = placed(&place(&demands, &domains, Some(&first), &config(stay)));
+            let first = placed(&assign_homes(&demands, &domains, Some(&old), &config(stay)));
+            let second = placed(&assign_homes(&demands, &domains, Some(&first), &config(stay)));
             prop_assert!(second.diff(&first).is_empty(), "{:?} {stay}", second.diff(&first));
         }
     }
@@ -106,10 +106,10 @@ proptest! {
     ) {
         // Whole tables only, so that the greedy is the whole of the best plan.
         let config = by_traffic().saturation(1e9).hot_share(1e9);
-        let old = placed(&place(&demands(before), &domains, None, &config));
+        let old = placed(&assign_homes(&demands(before), &domains, None, &config));
         let demands = demands(after);
         let best = hot_cold(&demands, &domains).balance.peak;
-        let got = place(&demands, &domains, Some(&old), &config).balance.peak;
+        let got = assign_homes(&demands, &domains, Some(&old), &config).balance.peak;
         prop_assert!(got <= best * (1.0 + config.stay) * 1.003, "{got} {best}");
     }
 
@@ -124,18 +124,18 @@ proptest! {
         let config = by_traffic().saturation(1e9).hot_share(1e9);
         let demands = demands(traffic);
         // Half the time from where the mapper itself would put them, a few astray; else from anywhere.
-        let own = place(&demands, &domains, None, &config).homes;
+        let own = assign_homes(&demands, &domains, None, &config).homes;
         let old = Placement::default().next(demands.iter().zip(homes).map(|(demand, home)| {
             let astray = domains[home.index(domains.len())].id;
             let keep = gathered && home.index(40) > 0;
             let homes = if keep { own[&demand.table].clone() } else { Homes::single(astray) };
             (demand.table, homes)
         }));
-        let new = placed(&place(&demands, &domains, Some(&old), &config));
+        let new = placed(&assign_homes(&demands, &domains, Some(&old), &config));
         let under = |placement: &Placement| {
             balance(demands.iter().copied(), |table| placement.homes(table), &domains)
         };
-        let best = place(&demands, &domains, None, &config).balance.peak;
+        let best = assign_homes(&demands, &domains, None, &config).balance.peak;
         let goal = best * (1.0 + config.stay);
         let moves = new.diff(&old);
         if under(&old).peak <= goal / ROUNDING {
@@ -163,14 +163,14 @@ proptest! {
         let domains = domains(count, 8, None);
         let config = by_traffic().hot_share(1e9);
         let mut demands = demands(traffic);
-        let old = placed(&place(&demands, &domains, None, &config));
+        let old = placed(&assign_homes(&demands, &domains, None, &config));
         let hot_home = Homes::single(DomainId(0));
         for demand in &mut demands {
             if old.homes(demand.table) == Some(&hot_home) {
                 demand.load *= factor;
             }
         }
-        let new = placed(&place(&demands, &domains, Some(&old), &config));
+        let new = placed(&assign_homes(&demands, &domains, Some(&old), &config));
         for step in new.diff(&old) {
             prop_assert_eq!(step.from, Some(hot_home.clone()), "only the hot domain gives");
         }
@@ -196,9 +196,9 @@ proptest! {
         domains in any_domains(),
     ) {
         let config = by_traffic();
-        let old = placed(&place(&demands(before), &domains, None, &config));
+        let old = placed(&assign_homes(&demands(before), &domains, None, &config));
         let demands = demands(after);
-        let new = placed(&place(&demands, &domains, Some(&old), &config));
+        let new = placed(&assign_homes(&demands, &domains, Some(&old), &config));
         for demand in demands.iter().filter(|demand| demand.load == 0.0) {
             if let Some(homes) = old.homes(demand.table) {
                 let expected = Homes::single(homes.main().domain);
@@ -213,9 +213,9 @@ fn one_table_that_turns_hot_moves_alone() {
     let domains = domains(8, 8, None);
     let config = by_traffic();
     let mut demands = demands([10.0; 80]);
-    let old = placed(&place(&demands, &domains, None, &config));
+    let old = placed(&assign_homes(&demands, &domains, None, &config));
     demands[0].traffic = 50.0;
-    let new = placed(&place(&demands, &domains, Some(&old), &config));
+    let new = placed(&assign_homes(&demands, &domains, Some(&old), &config));
     let moved = moved_traffic(&demands, &old, &new);
     assert!(moved <= 50.0, "{moved} moved: {:?}", new.diff(&old));
 }
@@ -225,8 +225,8 @@ fn a_domain_that_is_gone_leaves_the_others_alone() {
     let all = domains(4, 8, None);
     let config = by_traffic();
     let demands = demands([1.0; 400]);
-    let old = placed(&place(&demands, &all, None, &config));
-    let new = placed(&place(&demands, &all[..3], Some(&old), &config));
+    let old = placed(&assign_homes(&demands, &all, None, &config));
+    let new = placed(&assign_homes(&demands, &all[..3], Some(&old), &config));
     for step in new.diff(&old) {
         assert_eq!(step.from, Some(Homes::single(DomainId(3))));
     }
@@ -245,7 +245,7 @@ fn the_greedys_bins_go_to_the_domains_where_their_tables_are() {
         Placement::default().next((0..).map(table).zip(homes))
     };
     let old = at([3, 2, 1, 1, 0, 0]);
-    let new = placed(&place(&demands, &domains, Some(&old), &config));
+    let new = placed(&assign_homes(&demands, &domains, Some(&old), &config));
     let stay = |slot| new.homes(table(slot)) == old.homes(table(slot));
     assert!(stay(0) && stay(1), "{:?}", new.diff(&old));
     let moved = moved_traffic(&demands, &old, &new);
@@ -265,14 +265,14 @@ fn remap_of_10_000_tables_over_64_domains() {
         demands((0..10_000).map(|slot| 1e6 / f64::from(rank(slot) + 1).sqrt()))
     };
     let (before, after) = (skewed(0), skewed(5_000));
-    let old = placed(&place(&before, &domains, None, &config));
+    let old = placed(&assign_homes(&before, &domains, None, &config));
     for (what, demands, current) in [
         ("from scratch", &before, None),
         ("unchanged", &before, Some(&old)),
         ("all ranks shifted", &after, Some(&old)),
     ] {
         let start = std::time::Instant::now();
-        let assignment = place(demands, &domains, current, &config);
+        let assignment = assign_homes(demands, &domains, current, &config);
         let took = start.elapsed();
         let new = placed(&assignment);
         let moves = current.map_or(0, |old| new.diff(old).len());

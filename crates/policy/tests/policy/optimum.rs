@@ -1,7 +1,7 @@
 //! How far placements are from the best there is: exact optima for few tables, lower bounds for many. The bounds,
 //! their sources and the proofs are in `src/mapper/greedy.rs`.
 
-use chiplet_policy::{DomainSpec, Homes, MapperConfig, Placement, hot_cold, place};
+use chiplet_policy::{DomainSpec, Homes, MapperConfig, Placement, assign_homes, hot_cold};
 use chiplet_topology::DomainId;
 use proptest::prelude::*;
 
@@ -97,7 +97,7 @@ proptest! {
     ) {
         let domains = domains(count, 1, None);
         let best = optimum(&traffic, &domains);
-        let peak = place(&demands(traffic), &domains, None, &whole()).balance.peak;
+        let peak = assign_homes(&demands(traffic), &domains, None, &whole()).balance.peak;
         prop_assert!(peak <= (4.0 - 1.0 / f64::from(count)) / 3.0 * best * ROUNDING, "{peak} {best}");
     }
 
@@ -107,7 +107,7 @@ proptest! {
         domains in few_domains(),
     ) {
         let best = optimum(&traffic, &domains);
-        let peak = place(&demands(traffic), &domains, None, &whole()).balance.peak;
+        let peak = assign_homes(&demands(traffic), &domains, None, &whole()).balance.peak;
         let bound = 2.0 - 2.0 / (domains.len() as f64 + 1.0);
         prop_assert!(peak <= bound * best * ROUNDING, "{peak} {best}");
     }
@@ -122,7 +122,7 @@ proptest! {
         let ids = homes.iter().map(|home| domains[home.index(domains.len())].id);
         let current = Placement::default().next((0..).map(table).zip(ids.map(Homes::single)));
         let best = optimum(&traffic, &domains);
-        let peak = place(&demands(traffic), &domains, Some(&current), &config).balance.peak;
+        let peak = assign_homes(&demands(traffic), &domains, Some(&current), &config).balance.peak;
         let count = domains.len() as f64;
         let equal = domains.iter().all(|spec| spec.cores == domains[0].cores);
         let bound = if equal { (4.0 - 1.0 / count) / 3.0 } else { 2.0 - 2.0 / (count + 1.0) };
@@ -138,7 +138,7 @@ proptest! {
     ) {
         let demands = demands(traffic);
         let greedy = hot_cold(&demands, &domains).balance.peak;
-        let peak = place(&demands, &domains, None, &whole()).balance.peak;
+        let peak = assign_homes(&demands, &domains, None, &whole()).balance.peak;
         prop_assert!(peak <= greedy, "{peak} {greedy}");
     }
 }
@@ -163,7 +163,9 @@ fn where_the_two_ended_greedy_ends_at_its_bound_hottest_first_is_taken() {
         let (demands, domains) = (demands(traffic.iter().copied()), domains(count, 1, None));
         assert_eq!(optimum(traffic, &domains), best);
         assert_eq!(hot_cold(&demands, &domains).balance.peak, bound);
-        let placed = place(&demands, &domains, None, &whole()).balance.peak;
+        let placed = assign_homes(&demands, &domains, None, &whole())
+            .balance
+            .peak;
         assert!(
             placed <= (4.0 - 1.0 / f64::from(count)) / 3.0 * best,
             "{placed} {best}"

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use chiplet_policy::{
-    Demand, DomainSpec, Home, Homes, MapperConfig, Placement, TableId, homes_wanted, place,
+    Demand, DomainSpec, Home, Homes, MapperConfig, Placement, TableId, assign_homes, homes_wanted,
 };
 use chiplet_topology::DomainId;
 use proptest::prelude::*;
@@ -52,7 +52,7 @@ proptest! {
             .collect();
         let alone = homes_wanted(&plain, |_| None, &domains, &config);
         let wanted = homes_wanted(&demands, |_| None, &domains, &config);
-        let assignment = place(&demands, &domains, None, &config);
+        let assignment = assign_homes(&demands, &domains, None, &config);
         for (index, demand) in demands.iter().enumerate() {
             let homes = &assignment.homes[&demand.table];
             assert_valid(homes, &domains);
@@ -85,7 +85,7 @@ proptest! {
                 ..Demand::new(table(slot), load * full)
             })
             .collect();
-        let assignment = place(&demands, &domains, None, &MapperConfig::default());
+        let assignment = assign_homes(&demands, &domains, None, &MapperConfig::default());
         for demand in &demands {
             let homes = &assignment.homes[&demand.table];
             assert_valid(homes, &domains);
@@ -111,11 +111,11 @@ proptest! {
             .zip(least)
             .map(|(demand, least_homes)| Demand { least_homes, ..demand })
             .collect();
-        let first = place(&demands, &domains, None, &config);
-        prop_assert_eq!(&place(&demands, &domains, None, &config), &first);
+        let first = assign_homes(&demands, &domains, None, &config);
+        prop_assert_eq!(&assign_homes(&demands, &domains, None, &config), &first);
         // A hot table that got its homes on domains of other sizes may want another number of them at its second look.
-        let second = place(&demands, &domains, Some(&placed(&first)), &config);
-        let third = place(&demands, &domains, Some(&placed(&second)), &config);
+        let second = assign_homes(&demands, &domains, Some(&placed(&first)), &config);
+        let third = assign_homes(&demands, &domains, Some(&placed(&second)), &config);
         prop_assert_eq!(&third.homes, &second.homes);
     }
 
@@ -131,7 +131,7 @@ proptest! {
             .zip(least)
             .map(|(demand, least_homes)| Demand { least_homes, ..demand })
             .collect();
-        let homes = place(&demands, &domains, None, &MapperConfig::default()).homes;
+        let homes = assign_homes(&demands, &domains, None, &MapperConfig::default()).homes;
         let on = counts(&homes, &domains);
         prop_assert!(on.iter().max().unwrap() - on.iter().min().unwrap() <= 1, "{on:?}");
         for homes in homes.values() {
@@ -153,14 +153,14 @@ proptest! {
         let load = if idle { 0.0 } else { 0.4 };
         let demands = replicated(vec![load; tables], copies);
         let config = MapperConfig::default();
-        let first = placed(&place(&demands, &before, None, &config));
+        let first = placed(&assign_homes(&demands, &before, None, &config));
         let after: Vec<DomainSpec> = before.into_iter().filter(|spec| spec.id.0 != lost).collect();
-        let second = placed(&place(&demands, &after, Some(&first), &config));
+        let second = placed(&assign_homes(&demands, &after, Some(&first), &config));
         prop_assert!(second.iter().all(|(_, homes)| homes.len() == copies as usize));
         let was_on = first.iter().filter(|(_, homes)| homes.contains(DomainId(lost))).count();
         let more = gained(&first, &second) - was_on;
         prop_assert!(more <= if idle { 0 } else { 2 }, "{more} more than {was_on}");
-        let again = place(&demands, &after, Some(&second), &config);
+        let again = assign_homes(&demands, &after, Some(&second), &config);
         prop_assert_eq!(placed(&again).diff(&second), []);
     }
 }
@@ -168,7 +168,7 @@ proptest! {
 #[test]
 fn two_replicas_of_twelve_cold_tables_lie_evenly_on_three_domains() {
     let domains = domains(3, 4, None);
-    let homes = place(
+    let homes = assign_homes(
         &replicated([0.0; 12], 2),
         &domains,
         None,
@@ -189,7 +189,7 @@ fn more_than_the_least_only_while_it_is_hot() {
     let mut count = |load: f64| {
         let mut demands = replicated([load, 0.5, 0.5], 2);
         demands[1].least_homes = 1;
-        current = placed(&place(&demands, &domains, Some(&current), &config));
+        current = placed(&assign_homes(&demands, &domains, Some(&current), &config));
         current.homes(table(0)).unwrap().len()
     };
     // Two homes serve up to 0.7 of 16 cores; a third goes back below 0.4 of its 24, one way of several homes to saturate two.
@@ -204,10 +204,10 @@ fn a_replica_more_or_fewer_keeps_the_others() {
     let config = MapperConfig::default();
     for load in [0.0, 1.0] {
         let with = |copies| replicated([load; 10], copies);
-        let two = placed(&place(&with(2), &domains, None, &config));
-        let three = placed(&place(&with(3), &domains, Some(&two), &config));
+        let two = placed(&assign_homes(&with(2), &domains, None, &config));
+        let three = placed(&assign_homes(&with(3), &domains, Some(&two), &config));
         assert_eq!(gained(&two, &three), 10, "load {load}");
-        let again = placed(&place(&with(2), &domains, Some(&three), &config));
+        let again = placed(&assign_homes(&with(2), &domains, Some(&three), &config));
         // All keep the two with the lowest ids of three equal ones; with load that has to be mended.
         assert!(gained(&three, &again) <= if load > 0.0 { 3 } else { 0 });
         assert!(again.iter().all(|(_, homes)| homes.len() == 2));
@@ -219,8 +219,8 @@ fn a_replica_more_or_fewer_keeps_the_others() {
 fn a_domain_that_joins_gets_its_part_of_the_homes() {
     let config = MapperConfig::default();
     let demands = replicated([1.0; 12], 2);
-    let three = placed(&place(&demands, &domains(3, 8, None), None, &config));
-    let four = place(&demands, &domains(4, 8, None), Some(&three), &config);
+    let three = placed(&assign_homes(&demands, &domains(3, 8, None), None, &config));
+    let four = assign_homes(&demands, &domains(4, 8, None), Some(&three), &config);
     let moves = gained(&three, &placed(&four));
     let on_new = counts(&four.homes, &domains(4, 8, None))[3];
     assert!(
@@ -238,7 +238,7 @@ fn a_domain_that_joins_gets_its_part_of_the_homes() {
 fn domains_without_cores_are_no_homes() {
     let mut domains = domains(4, 8, None);
     domains[1].cores = 0;
-    let homes = place(
+    let homes = assign_homes(
         &replicated([1.0, 0.0], 9),
         &domains,
         None,
@@ -258,7 +258,7 @@ fn the_largest_number_counts_of_a_table_that_is_named_twice() {
     demands.push(Demand::new(table(0), 1.0));
     let config = MapperConfig::default();
     assert_eq!(
-        place(&demands, &domains, None, &config).homes[&table(0)].len(),
+        assign_homes(&demands, &domains, None, &config).homes[&table(0)].len(),
         3
     );
 }
@@ -267,7 +267,7 @@ fn the_largest_number_counts_of_a_table_that_is_named_twice() {
 #[test]
 fn the_least_load_there_is_has_its_homes() {
     let demands = replicated([5e-324, 1e-320, 1e18], 3);
-    let homes = place(
+    let homes = assign_homes(
         &demands,
         &domains(4, 8, None),
         None,

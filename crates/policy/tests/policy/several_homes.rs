@@ -1,6 +1,6 @@
 //! Tables that are too hot for one domain.
 
-use chiplet_policy::{Demand, DomainSpec, Homes, Placement, balance, homes_wanted, place};
+use chiplet_policy::{Demand, DomainSpec, Homes, Placement, assign_homes, balance, homes_wanted};
 use chiplet_topology::DomainId;
 use proptest::prelude::*;
 
@@ -29,7 +29,7 @@ proptest! {
         let domains = domains(count, 8, Some(capacity));
         let total = load * capacity * f64::from(count);
         let demands = one_hot(share, total);
-        let assignment = place(&demands, &domains, None, &by_traffic());
+        let assignment = assign_homes(&demands, &domains, None, &by_traffic());
         let fair_shares = share * f64::from(count);
         let homes = &assignment.homes[&table(0)];
         if share * total > 0.7 * capacity && fair_shares > 1.1 {
@@ -57,7 +57,7 @@ proptest! {
         // The first table has nine tenths of everything: every domain is home to it.
         let hot = 9.0 * rest + 100.0;
         let demands = demands(std::iter::once(hot).chain(others));
-        let assignment = place(&demands, &domains, None, &by_traffic());
+        let assignment = assign_homes(&demands, &domains, None, &by_traffic());
         let homes = &assignment.homes[&table(0)];
         if homes.len() == domains.len() {
             prop_assert!(assignment.balance.imbalance() < 0.01, "{homes:?}");
@@ -93,7 +93,7 @@ proptest! {
 #[test]
 fn a_table_with_60_percent_of_a_saturating_load_gets_eight_of_twelve_domains() {
     let domains = domains(12, 8, Some(10e9));
-    let assignment = place(&one_hot(0.6, 100e9), &domains, None, &by_traffic());
+    let assignment = assign_homes(&one_hot(0.6, 100e9), &domains, None, &by_traffic());
     assert_eq!(assignment.homes[&table(0)].len(), 8);
     assert!(assignment.balance.imbalance() < 0.1);
 }
@@ -101,7 +101,7 @@ fn a_table_with_60_percent_of_a_saturating_load_gets_eight_of_twelve_domains() {
 #[test]
 fn the_same_table_keeps_one_home_while_that_can_serve_it() {
     let domains = domains(12, 8, Some(10e9));
-    let assignment = place(&one_hot(0.6, 5e9), &domains, None, &by_traffic());
+    let assignment = assign_homes(&one_hot(0.6, 5e9), &domains, None, &by_traffic());
     assert_eq!(assignment.homes[&table(0)].len(), 1);
 }
 
@@ -109,7 +109,7 @@ fn the_same_table_keeps_one_home_while_that_can_serve_it() {
 fn without_a_capacity_the_share_decides() {
     let domains = domains(12, 8, None);
     let homes = |share| {
-        let assignment = place(&one_hot(share, 1e9), &domains, None, &by_traffic());
+        let assignment = assign_homes(&one_hot(share, 1e9), &domains, None, &by_traffic());
         assignment.homes[&table(0)].len()
     };
     assert_eq!(homes(1.4 / 12.0), 1);
@@ -121,7 +121,7 @@ fn without_a_capacity_the_share_decides() {
 fn a_table_that_saturates_no_more_than_its_fair_share_stays_whole() {
     // Twelve tables that fill twelve domains: the best there is, with nothing to gain by splitting.
     let domains = domains(12, 8, Some(10e9));
-    let assignment = place(&demands([9.5e9; 12]), &domains, None, &by_traffic());
+    let assignment = assign_homes(&demands([9.5e9; 12]), &domains, None, &by_traffic());
     assert!(assignment.homes.values().all(|homes| homes.len() == 1));
     assert!(assignment.balance.imbalance() < 1e-9);
 }
@@ -134,7 +134,7 @@ fn growing_keeps_the_homes_and_shrinking_keeps_the_heaviest() {
         (table(0), Homes::single(DomainId(2))),
         (table(1), Homes::single(DomainId(0))),
     ]);
-    let grown = placed(&place(
+    let grown = placed(&assign_homes(
         &demands([90.0, 90.0]),
         &domains,
         Some(&current),
@@ -147,6 +147,6 @@ fn growing_keeps_the_homes_and_shrinking_keeps_the_heaviest() {
     }
     let lopsided = Homes::from_shares([(DomainId(1), 1.0), (DomainId(3), 2.0)]).unwrap();
     let current = Placement::default().next([(table(0), lopsided)]);
-    let shrunk = place(&demands([10.0]), &domains, Some(&current), &config);
+    let shrunk = assign_homes(&demands([10.0]), &domains, Some(&current), &config);
     assert_eq!(shrunk.homes[&table(0)], Homes::single(DomainId(3)));
 }

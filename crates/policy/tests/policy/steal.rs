@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use chiplet_policy::{
-    Backlog, LEAST_COLD, Rung, Staff, StealConfig, can_help_far, can_lend, can_spare,
-    choose_victim, is_worth_crossing,
+    Backlog, LEAST_COLD, Staff, StealConfig, StealLevel, can_donate, can_help_far, choose_victim,
+    has_surplus_worker, is_worth_crossing,
 };
 use proptest::prelude::*;
 
@@ -132,18 +132,18 @@ proptest! {
     ) {
         let workers = (idle + at_home + abroad).max(1);
         let staff = Staff { workers, idle, at_home };
-        let leaves = can_spare(&staff);
+        let leaves = has_surplus_worker(&staff);
         prop_assert!(!leaves || workers == 1 || idle >= 2);
         if at_home > 0 {
             let calmer = Staff { at_home: at_home - 1, ..staff };
-            prop_assert!(can_spare(&calmer) || !leaves);
-            prop_assert!(can_lend(&calmer) || !can_lend(&staff));
+            prop_assert!(has_surplus_worker(&calmer) || !leaves);
+            prop_assert!(can_donate(&calmer) || !can_donate(&staff));
             prop_assert!(can_help_far(&calmer) || !can_help_far(&staff));
         }
         if idle == workers {
-            prop_assert!(can_spare(&staff) && can_lend(&staff) && can_help_far(&staff));
+            prop_assert!(has_surplus_worker(&staff) && can_donate(&staff) && can_help_far(&staff));
         }
-        prop_assert!(!can_lend(&staff) || (idle > 0 && at_home <= workers / 2));
+        prop_assert!(!can_donate(&staff) || (idle > 0 && at_home <= workers / 2));
     }
 
     #[test]
@@ -203,5 +203,5 @@ fn a_cold_cache_costs_a_long_task_no_more_than_filling_it() {
 
 #[test]
 fn rungs_are_ordered_as_they_are_climbed() {
-    assert!(Rung::ALL.is_sorted());
+    assert!(StealLevel::ALL.is_sorted());
 }

@@ -1,7 +1,7 @@
 //! Tables that are placed by time: what the mapper promises then.
 
 use chiplet_policy::{
-    Demand, DomainSpec, Homes, MapperConfig, PlaceBy, Placement, balance, hot_cold, place,
+    Demand, DomainSpec, Homes, MapperConfig, PlaceBy, Placement, assign_homes, balance, hot_cold,
 };
 use chiplet_topology::DomainId;
 use proptest::prelude::*;
@@ -67,7 +67,7 @@ proptest! {
         let somewhere = homes.iter().map(|home| Homes::single(specs[home.index(specs.len())].id));
         let current = Placement::default().next((0..).map(table).zip(somewhere));
         for current in [None, Some(&current)] {
-            let peak = place(&demands, &specs, current, &config).balance.peak;
+            let peak = assign_homes(&demands, &specs, current, &config).balance.peak;
             let slack = (1.0 + config.stay) * 1.002 * ROUNDING;
             prop_assert!(peak <= bound * slack, "{peak} {bound}");
             prop_assert!(peak <= greedy * slack, "{peak} {greedy}");
@@ -81,10 +81,10 @@ proptest! {
         count in 1_u32..17,
     ) {
         let (config, specs) = (MapperConfig::default(), with_caches(count, 8));
-        let old = placed(&place(&demands(&before), &specs, None, &config));
+        let old = placed(&assign_homes(&demands(&before), &specs, None, &config));
         let after = demands(&after);
-        let first = placed(&place(&after, &specs, Some(&old), &config));
-        let second = placed(&place(&after, &specs, Some(&first), &config));
+        let first = placed(&assign_homes(&after, &specs, Some(&old), &config));
+        let second = placed(&assign_homes(&after, &specs, Some(&first), &config));
         prop_assert!(second.diff(&first).is_empty(), "{:?}", second.diff(&first));
     }
 
@@ -97,8 +97,8 @@ proptest! {
         let asked: Vec<_> = loads.iter().map(|&load| (load, 0, 0.0)).collect();
         let demands = demands(&asked);
         let by = |placing| whole().placing(placing);
-        let time = place(&demands, &with_caches(count, 8), None, &by(PlaceBy::Time));
-        let traffic = place(&demands, &domains(count, 8, None), None, &by(PlaceBy::Traffic));
+        let time = assign_homes(&demands, &with_caches(count, 8), None, &by(PlaceBy::Time));
+        let traffic = assign_homes(&demands, &domains(count, 8, None), None, &by(PlaceBy::Traffic));
         prop_assert!(time.balance.peak <= traffic.balance.peak * (1.0 + whole().stay) * ROUNDING);
     }
 
@@ -118,7 +118,7 @@ proptest! {
             .iter()
             .map(|&stream| (1.0, if stream { 4 * CACHE } else { MIB }, 1e6))
             .collect();
-        let homes = place(&demands(&asked), &with_caches(count, 8), None, &whole()).homes;
+        let homes = assign_homes(&demands(&asked), &with_caches(count, 8), None, &whole()).homes;
         for id in (0..count).map(DomainId) {
             let here = |stream: bool| {
                 let of_kind = (0..).zip(&kinds).filter(|(_, kind)| **kind == stream);
@@ -159,7 +159,7 @@ fn by_bytes_the_busy_domain_gets_tables_and_by_time_it_gives_some() {
             })
             .collect();
         let config = MapperConfig::new().placing(placing);
-        let new = placed(&place(&demands, &specs, Some(&current), &config));
+        let new = placed(&assign_homes(&demands, &specs, Some(&current), &config));
         let moves = new.diff(&current);
         assert!(!moves.is_empty());
         moves
@@ -186,8 +186,8 @@ fn of_equally_busy_domains_the_one_with_room_in_its_cache_gets_a_table() {
     let mut demands = demands(&asked);
     demands[1].size = 8 * MIB;
     demands[0].load = 4.0;
-    let new = place(&demands, &specs, Some(&current), &whole()).homes;
-    let moved = placed(&place(&demands, &specs, Some(&current), &whole())).diff(&current);
+    let new = assign_homes(&demands, &specs, Some(&current), &whole()).homes;
+    let moved = placed(&assign_homes(&demands, &specs, Some(&current), &whole())).diff(&current);
     assert_eq!(moved.len(), 1, "{moved:?}");
     assert_eq!(new[&moved[0].table], Homes::single(DomainId(2)));
 }
@@ -204,7 +204,7 @@ fn of_equal_receivers_the_nearest_gets_a_table() {
             .map(|(slot, homes)| (table(slot as u32), homes)),
     );
     let demands = demands(&[(4.0, MIB, 0.0), (4.0, MIB, 0.0)]);
-    let new = placed(&place(&demands, &specs, Some(&current), &whole()));
+    let new = placed(&assign_homes(&demands, &specs, Some(&current), &whole()));
     let moves = new.diff(&current);
     assert_eq!(moves.len(), 1);
     assert_eq!(moves[0].to, Some(Homes::single(DomainId(4))));

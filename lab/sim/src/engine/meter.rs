@@ -1,6 +1,6 @@
 //! What a run is measured by.
 
-use chiplet_policy::Rung;
+use chiplet_policy::StealLevel;
 use hdrhistogram::Histogram;
 
 use super::hardware::Reach;
@@ -120,7 +120,7 @@ impl Meter {
         self.busy[worker] += nanos;
     }
 
-    pub(super) fn take(&mut self, rung: Rung) {
-        self.taken[rung as usize] += 1;
+    pub(super) fn take(&mut self, level: StealLevel) {
+        self.taken[level as usize] += 1;
     }
 }

@@ -1,6 +1,6 @@
 //! Busy workers help a queue that has fallen behind theirs.
 
-use chiplet_policy::{Rung, ladder};
+use chiplet_policy::{StealLevel, ladder};
 
 use super::Engine;
 
@@ -17,7 +17,7 @@ impl Engine<'_> {
         };
         self.go_away(worker);
         self.leave_task_to_others(group);
-        self.begin(worker, query, Rung::Remote, victim);
+        self.begin(worker, query, StealLevel::Remote, victim);
         true
     }
 }

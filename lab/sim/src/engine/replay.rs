@@ -2,7 +2,7 @@
 
 use chiplet_baselines::Strategy;
 use chiplet_policy::replay::{Decision, Log, wake_time};
-use chiplet_policy::{Homes, Rung};
+use chiplet_policy::{Homes, StealLevel};
 
 use super::Engine;
 use super::scenario::{Load, Scenario};
@@ -70,14 +70,14 @@ impl Engine<'_> {
     }
 
     /// Takes note that a worker begins a query.
-    pub(super) fn note_decided(&mut self, worker: usize, query: usize, rung: Rung) {
+    pub(super) fn note_decided(&mut self, worker: usize, query: usize, level: StealLevel) {
         let (task, at) = (self.queries[query].number as usize, self.timeline.time());
         if let Some(decisions) = &mut self.decisions {
             decisions.push(Decision::Begun {
                 task,
                 at,
                 worker,
-                rung,
+                level,
             });
         }
     }

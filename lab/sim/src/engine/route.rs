@@ -23,7 +23,7 @@ impl Engine<'_> {
             table,
             class,
         };
-        match route::place(&mut queues, query) {
+        match route::choose(&mut queues, query) {
             Ok(Some(pace)) => self.known[table as usize].over_share = pace == Pace::OverShare,
             Ok(None) => {}
             Err(unplaced) => {

@@ -1,7 +1,7 @@
 //! The probes of a query that several workers scan.
 
 use chiplet_baselines::{Splitting, Stealing};
-use chiplet_policy::{Hands, Rung};
+use chiplet_policy::{Hands, StealLevel};
 
 use super::timeline::Event;
 use super::units::{Cursor, Shared};
@@ -164,13 +164,13 @@ impl Engine<'_> {
         let runner = units.runner;
         let from = self.workers[runner].domain;
         let own = self.workers[worker].domain;
-        let rung = match (worker == runner, from == own) {
-            (true, _) => Rung::Own,
-            (false, true) => Rung::Domain,
-            (false, false) => Rung::Remote,
+        let level = match (worker == runner, from == own) {
+            (true, _) => StealLevel::Own,
+            (false, true) => StealLevel::Domain,
+            (false, false) => StealLevel::Remote,
         };
         if worker != runner || !enters {
-            self.meter.take(rung);
+            self.meter.take(level);
         }
         let mut before = 0;
         if enters && worker != runner {

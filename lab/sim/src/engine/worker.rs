@@ -6,7 +6,7 @@ use chiplet_baselines::Routing;
 use chiplet_policy::group::{Faces, Rest, Take};
 use chiplet_policy::ladder::Attempt;
 use chiplet_policy::queue::Run;
-use chiplet_policy::{Rung, ladder};
+use chiplet_policy::{StealLevel, ladder};
 
 use super::group::Call;
 use super::timeline::Event;
@@ -174,7 +174,7 @@ impl Engine<'_> {
         if calls {
             self.call_help(group, 1);
         }
-        self.begin(worker, task, Rung::Own, group);
+        self.begin(worker, task, StealLevel::Own, group);
         true
     }
 
@@ -242,8 +242,12 @@ impl Engine<'_> {
             self.call_helper(group, Call::Help);
         }
         let same = self.groups[victim].domain == self.groups[group].domain;
-        let rung = if same { Rung::Domain } else { Rung::Remote };
-        self.begin(worker, query, rung, victim);
+        let level = if same {
+            StealLevel::Domain
+        } else {
+            StealLevel::Remote
+        };
+        self.begin(worker, query, level, victim);
         true
     }
 
@@ -258,14 +262,14 @@ impl Engine<'_> {
     }
 
     /// Starts a query that was taken from `group`.
-    pub(super) fn begin(&mut self, worker: usize, query: usize, rung: Rung, group: usize) {
+    pub(super) fn begin(&mut self, worker: usize, query: usize, level: StealLevel, group: usize) {
         if self.clients.expire && self.passes_over(worker, query) {
             let took = self.hand_over(worker, self.groups[group].domain);
             self.go_on_looking(worker, took);
             return;
         }
-        self.meter.take(rung);
-        self.note_decided(worker, query, rung);
+        self.meter.take(level);
+        self.note_decided(worker, query, level);
         let state = &mut self.queries[query];
         state.started = self.timeline.now();
         self.meter.wait(self.timeline.now() - state.arrived);

@@ -271,7 +271,7 @@ fn graph_config(arguments: &Arguments, metric: Metric) -> HnswConfig {
         .ef_construction(options.ef_construction as usize)
         .threads(options.build_threads.unwrap_or(1) as usize)
         .reorder(!options.no_reorder)
-        .place(Pages::from(options.pages));
+        .memory(Pages::from(options.pages));
     if let Some(format) = options.rerank {
         config = config.rerank(format);
     }
@@ -295,7 +295,7 @@ fn lists(
     }
     let rows = &source.vectors;
     let factory = tables::factory(arguments, rows.len());
-    let config = chiplet_index::IvfConfig::new(metric).place(Pages::from(arguments.direct.pages));
+    let config = chiplet_index::IvfConfig::new(metric).memory(Pages::from(arguments.direct.pages));
     let table = IvfTable::build_with(rows.as_slice(), rows.dim(), &factory, &config, options)?;
     Ok(Any::Lists(table, factory))
 }

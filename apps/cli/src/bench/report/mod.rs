@@ -214,7 +214,7 @@ pub struct Latency {
     pub p999: f64,
 }
 
-/// Tasks and scan units by the rung of the steal ladder.
+/// Tasks and scan units by the level of the steal ladder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Steals {
     pub own: u64,

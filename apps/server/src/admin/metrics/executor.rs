@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use chiplet::{Snapshot, TableSnapshot};
+use chiplet::snapshot::{Snapshot, TableSnapshot};
 
 use super::page::{Labels, Page};
 use crate::admin::others::Counted;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use chiplet::Latencies;
+use chiplet::snapshot::Latencies;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;

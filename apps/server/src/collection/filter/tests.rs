@@ -57,7 +57,7 @@ fn points(rows: u64) -> View {
 }
 
 fn rows(view: &View, condition: &Condition, patience: &Patience<'_>) -> Option<Rows> {
-    let place = Place {
+    let place = Scope {
         view,
         declared: &Declared::default(),
         budget: &Arc::new(Budget::new(1 << 20)),

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use chiplet_policy::{Rung, Time};
+use chiplet_policy::{StealLevel, Time};
 use chiplet_table::Context;
 use chiplet_table::host::{Host, Part, Tally, contain, context, tally};
 
@@ -164,7 +164,7 @@ impl Shared for Parts {
         self.is_any_left()
     }
 
-    fn join(self: Arc<Self>, worker: &mut Worker, rung: Rung) -> bool {
+    fn join(self: Arc<Self>, worker: &mut Worker, level: StealLevel) -> bool {
         if self.gives_way(worker) {
             return true;
         }
@@ -173,13 +173,13 @@ impl Shared for Parts {
             return false;
         }
         // What it has left for a task lies on its own deque since: it helps all the same.
-        let rung = rung.max(Rung::Domain);
+        let level = level.max(StealLevel::Domain);
         let started = worker.now();
         worker.take_part(self.began);
         let mut gives_way = false;
         let ((), mut used) = in_context(worker, Arc::clone(&self.task), |context| {
             while let Some((part, code)) = begun.take() {
-                worker.stats().unit_started(rung);
+                worker.stats().unit_started(level);
                 self.run(part, code, context);
                 gives_way = self.gives_way(worker);
                 if !gives_way {

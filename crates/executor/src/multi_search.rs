@@ -19,35 +19,35 @@ type Outcome = Result<Vec<(TableId, Neighbor)>, OfTable<Error>>;
 /// first error that is seen, and whose it is. Dropping it cancels what has not ended, as dropping a [`Ticket`] does.
 ///
 /// # Panics
-/// Polling it again after it was ready panics, as other futures do, and so does [`Gathered::wait`] or
-/// [`Gathered::into_parts`] then.
+/// Polling it again after it was ready panics, as other futures do, and so does [`MultiSearch::wait`] or
+/// [`MultiSearch::into_parts`] then.
 #[must_use = "dropping it cancels the query"]
-pub struct Gathered {
+pub struct MultiSearch {
     k: usize,
     /// In the order of the tables. Empty once it has given its answer.
-    parts: Vec<(TableId, GatheredPart)>,
+    parts: Vec<(TableId, MultiSearchPart)>,
     /// The places of those that are open, ascending.
     open: Vec<usize>,
     given: bool,
 }
 
-/// One table's part of a query over several ([`Gathered::into_parts`]).
+/// One table's part of a query over several ([`MultiSearch::into_parts`]).
 #[derive(Debug)]
-pub enum GatheredPart {
+pub enum MultiSearchPart {
     /// What it has found, nearest first: the whole had been polled and had taken it.
     Answered(Vec<Neighbor>),
     /// The claim on what it finds, which may be there by now.
     Open(Ticket<Vec<Neighbor>>),
 }
 
-impl Gathered {
+impl MultiSearch {
     pub(crate) fn new(k: usize, tickets: Vec<(TableId, Ticket<Vec<Neighbor>>)>) -> Self {
         let open = (0..tickets.len()).collect();
         let parts = tickets.into_iter();
         Self {
             k,
             parts: parts
-                .map(|(table, ticket)| (table, GatheredPart::Open(ticket)))
+                .map(|(table, ticket)| (table, MultiSearchPart::Open(ticket)))
                 .collect(),
             open,
             given: false,
@@ -89,7 +89,7 @@ impl Gathered {
 
     /// Each table's part by itself, in the order of the tables: for who decides otherwise what an answer of some tables is
     /// worth, as after a time that has passed. Parts that were taken by polling come as what they have found.
-    pub fn into_parts(self) -> Vec<(TableId, GatheredPart)> {
+    pub fn into_parts(self) -> Vec<(TableId, MultiSearchPart)> {
         assert!(
             !self.given,
             "it was taken apart after it had given its answer"
@@ -99,8 +99,8 @@ impl Gathered {
 
     fn first_open(&self) -> Option<(TableId, &Ticket<Vec<Neighbor>>)> {
         match &self.parts[*self.open.first()?] {
-            (table, GatheredPart::Open(ticket)) => Some((*table, ticket)),
-            (_, GatheredPart::Answered(_)) => None,
+            (table, MultiSearchPart::Open(ticket)) => Some((*table, ticket)),
+            (_, MultiSearchPart::Answered(_)) => None,
         }
     }
 
@@ -113,7 +113,7 @@ impl Gathered {
         let (parts, mut failed) = (&mut self.parts, None);
         self.open.retain(|&place| {
             let (table, part) = &mut parts[place];
-            let GatheredPart::Open(ticket) = part else {
+            let MultiSearchPart::Open(ticket) = part else {
                 return false;
             };
             if failed.is_some() {
@@ -121,7 +121,7 @@ impl Gathered {
             }
             match ask(ticket) {
                 Poll::Pending => return true,
-                Poll::Ready(Ok((hits, _))) => *part = GatheredPart::Answered(hits),
+                Poll::Ready(Ok((hits, _))) => *part = MultiSearchPart::Answered(hits),
                 Poll::Ready(Err(error)) => {
                     let table = *table;
                     failed = Some(OfTable { table, error });
@@ -145,10 +145,10 @@ impl Gathered {
     fn merged(&mut self) -> Vec<(TableId, Neighbor)> {
         let parts = std::mem::take(&mut self.parts).into_iter().enumerate();
         let hits = parts.filter_map(|(place, (table, part))| match part {
-            GatheredPart::Answered(hits) => {
+            MultiSearchPart::Answered(hits) => {
                 Some(hits.into_iter().map(move |hit| (hit, place, table)))
             }
-            GatheredPart::Open(_) => None,
+            MultiSearchPart::Open(_) => None,
         });
         let mut found: Vec<_> = hits.flatten().collect();
         found.sort_unstable();
@@ -158,7 +158,7 @@ impl Gathered {
     }
 }
 
-impl Future for Gathered {
+impl Future for MultiSearch {
     type Output = Outcome;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -166,9 +166,9 @@ impl Future for Gathered {
     }
 }
 
-impl std::fmt::Debug for Gathered {
+impl std::fmt::Debug for MultiSearch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Gathered")
+        f.debug_struct("MultiSearch")
             .field("pending", &self.open.len())
             .finish_non_exhaustive()
     }

@@ -5,19 +5,19 @@ use crate::pages::Pages;
 /// Where memory is to lie, and in which pages. Where nothing else is said, [`Pages`] alone will do.
 ///
 /// ```
-/// use chiplet_memory::{Pages, Place, Region};
+/// use chiplet_memory::{Pages, MemoryPolicy, Region};
 ///
 /// let anywhere = Region::new(1 << 20, Pages::Small)?;
-/// let near = Region::new(1 << 20, Place::on([0]).pages(Pages::Small))?;
+/// let near = Region::new(1 << 20, MemoryPolicy::on([0]).pages(Pages::Small))?;
 /// # Ok::<(), chiplet_memory::MemoryError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct MemoryPolicy {
     pub(crate) pages: Pages,
     pub(crate) nodes: Vec<u32>,
 }
 
-impl Place {
+impl MemoryPolicy {
     /// On this NUMA node as long as it has room, then on others; on several of them, page by page in turn: a socket whose
     /// memory is several nodes (NPS2, NPS4) reads from all its channels so. Anywhere without nodes: where it is first written.
     ///
@@ -39,7 +39,7 @@ impl Place {
     }
 }
 
-impl From<Pages> for Place {
+impl From<Pages> for MemoryPolicy {
     fn from(pages: Pages) -> Self {
         Self::default().pages(pages)
     }

@@ -9,38 +9,38 @@ use crate::error::{Error, SubmitError};
 use crate::report::Report;
 use crate::ticket::Ticket;
 
-/// A [`Ticket`] that resolves to the answer and its [`Report`]: [`Ticket::reported`]. Dropping it is dropping the
+/// A [`Ticket`] that resolves to the answer and its [`Report`]: [`Ticket::with_report`]. Dropping it is dropping the
 /// ticket.
 ///
 /// # Panics
 /// Polling it again after it was ready panics, as a ticket does.
 #[must_use = "dropping a ticket cancels its task"]
 #[derive(Debug)]
-pub struct Reported<T>(Ticket<T>);
+pub struct WithReport<T>(Ticket<T>);
 
 impl<T> Ticket<T> {
     /// Has the ticket tell with the answer how it was served. To be asked for at any time before the answer is taken;
     /// measuring costs nothing extra, as the counters need the same.
     ///
     /// ```
-    /// use chiplet_executor::{Executor, Rung, Topology};
+    /// use chiplet_executor::{Executor, StealLevel, Topology};
     ///
     /// let executor = Executor::builder().topology(Topology::uniform(1, 2, 32 << 20)).build()?;
     /// let table = executor.add_closure_table("songs", 1 << 20);
-    /// let (answer, report) = executor.spawn(table, || 6 * 7).reported().wait()?;
-    /// assert_eq!((answer, report.units, report.rung), (42, 1, Rung::Own));
+    /// let (answer, report) = executor.spawn(table, || 6 * 7).with_report().wait()?;
+    /// assert_eq!((answer, report.units, report.level), (42, 1, StealLevel::Own));
     /// println!("waited {:?}, took {:?}", report.wait, report.service);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// A task without an answer has no report: one that was refused, expired, was cancelled, panicked, or that its
     /// table answered with an error. A batch resolves to answers even if its queries expired; see [`Report::units`].
-    pub fn reported(self) -> Reported<T> {
-        Reported(self)
+    pub fn with_report(self) -> WithReport<T> {
+        WithReport(self)
     }
 }
 
-impl<T> Reported<T> {
+impl<T> WithReport<T> {
     /// As [`Ticket::wait`].
     ///
     /// # Errors
@@ -68,7 +68,7 @@ impl<T> Reported<T> {
     }
 }
 
-impl<T> Future for Reported<T> {
+impl<T> Future for WithReport<T> {
     type Output = Result<(T, Report), Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
