@@ -100,7 +100,7 @@ unit: setup ## All tests and doc tests; builds the examples.
 	cargo test --locked --workspace --all-features
 	@# The widest vector instructions are used above; the other ways to compute must give the same. Nothing is compiled again.
 	for simd in portable avx2; do \
-	  CHIPLET_SIMD=$$simd cargo test --locked --workspace --all-features --test flat --test hnsw --test hnsw_rows --test hnswlib; \
+	  CHIPLET_SIMD=$$simd cargo test --locked --workspace --all-features --test it --quiet -- flat:: hnsw:: hnsw_rows:: hnswlib::; \
 	  CHIPLET_SIMD=$$simd cargo test --locked --workspace --all-features --lib --quiet -- kernel hnsw flat; \
 	done
 
@@ -223,7 +223,7 @@ bench: setup ## Run the short set of benchmarks and write target/bench/report.ht
 	@echo "bench: instructions of a submit, from 1 to 10,000 tables and from 1 to 64 domains"
 	cargo bench --locked --bench growth
 	@echo "bench: memory of an idle table"
-	cargo test --locked --release --test memory -- --nocapture
+	cargo test --locked --release --test allocations memory:: -- --nocapture
 	@echo "bench: chiplet against other pools, empty and 1 us tasks"
 	cargo bench --locked --bench peers -- --json $(CURDIR)/target/bench/peers.json
 	@echo "bench: a remap of 10,000 tables over 64 domains"
@@ -231,7 +231,7 @@ bench: setup ## Run the short set of benchmarks and write target/bench/report.ht
 	@echo "bench: round trip and throughput by strategy"
 	cargo bench --locked --bench overhead -- $(CRITERION_SHORT)
 	@echo "bench: split against unsplit, and no regret where there is nothing to gain"
-	cargo bench --locked --bench split -- $(CRITERION_SHORT)
+	cargo bench --locked -p chiplet-baselines --bench split -- $(CRITERION_SHORT)
 	@echo "bench: 16 concurrent clients on one IVF table"
 	cargo run --release --locked --quiet -p chiplet-cli --features faiss -- bench --kind ivf --level l3 --tables 1 --rows 200000 \
 	  --factory IVF512,Flat --nprobe 32 --clients 16 --strategy round-robin,openmp,ccd-aware \

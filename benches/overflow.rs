@@ -15,6 +15,8 @@
 //! The waits are shown with no help between domains and domain 0 asked for as much as the others; with help; and with
 //! help and domain 0 flooded.
 
+mod poisson;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -24,7 +26,6 @@ use chiplet::snapshot::Snapshot;
 use chiplet::{
     Context, Executor, Pin, PlannerConfig, StealConfig, TableId, Topology, TriggerConfig,
 };
-use chiplet_workload::traffic::{Arrivals, Group, Traffic};
 
 const DOMAINS: usize = 12;
 const CORES: usize = 8;
@@ -132,12 +133,7 @@ fn run(busy: f64, first: f64, steal: StealConfig) -> Shown {
 fn ask(executor: &Executor, table: TableId, rate: f64, seed: u64, began: Instant, ran: Ran) {
     let homes = executor.placement();
     let home = homes.homes(table).expect("it was added").main().domain;
-    let traffic = Traffic::new(seed, Arrivals::Poisson { rate }).group(Group::new(0..1, 1));
-    let arrivals = traffic.stream().expect("the rate is positive");
-    for at in arrivals
-        .map(|arrival| arrival.at)
-        .take_while(|&at| at < RUN)
-    {
+    for at in poisson::arrivals(seed, rate).take_while(|&at| at < RUN) {
         thread::sleep(at.saturating_sub(began.elapsed()));
         let ran = Arc::clone(&ran);
         let code = move |context: &mut Context| {

@@ -2,19 +2,22 @@
 //!
 //! Absolute times depend on the machine and on what else it does; compare rows of one run.
 
+#[path = "../tests/common/rules.rs"]
+mod rules;
+
 use std::hint::black_box;
 
 use chiplet::index::{FlatTable, Metric};
 use chiplet::{Block, Context, Executor, PlannerConfig, Query, Table, TableId, Topology};
-use chiplet_baselines::Strategy;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use rules::Rules;
 
 /// Queries kept outstanding where throughput is measured: enough to keep two workers busy.
 const OUTSTANDING: usize = 64;
 
-fn executor(strategy: Strategy) -> Executor {
+fn executor(rules: Rules) -> Executor {
     let builder = Executor::builder().topology(Topology::uniform(1, 2, 32 << 20));
-    strategy
+    rules
         .configure(builder, PlannerConfig::default())
         .build()
         .expect("two workers start")
@@ -30,7 +33,7 @@ fn closure_tables(executor: &Executor, count: usize) -> Vec<TableId> {
 fn round_trip(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("round trip of an empty task");
     for tables in [1, 1_000] {
-        let executor = executor(Strategy::CCD_AWARE);
+        let executor = executor(Rules::Default);
         let ids = closure_tables(&executor, tables);
         let mut turn = 0;
         group.bench_function(BenchmarkId::new("tables", tables), |bencher| {
@@ -45,14 +48,20 @@ fn round_trip(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Empty tasks a second with many outstanding, by strategy.
+/// Empty tasks a second with many outstanding, by rules.
 fn throughput(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("empty tasks, 64 outstanding");
     group.throughput(Throughput::Elements(OUTSTANDING as u64));
-    for strategy in Strategy::CHIPLETS {
-        let executor = executor(strategy);
+    let names = [
+        "ccd-aware-fifo",
+        "ccd-aware-bytes",
+        "ccd-aware-local",
+        "ccd-aware",
+    ];
+    for (name, rules) in names.into_iter().zip(Rules::ALL) {
+        let executor = executor(rules);
         let table = closure_tables(&executor, 1)[0];
-        group.bench_function(strategy.name, |bencher| {
+        group.bench_function(name, |bencher| {
             bencher.iter(|| {
                 let tickets: Vec<_> = (0..OUTSTANDING)
                     .map(|n| executor.spawn(table, move || black_box(n)))
@@ -79,7 +88,7 @@ fn search(criterion: &mut Criterion) {
     group.bench_function("direct", |bencher| {
         bencher.iter(|| table.search(&query, &mut Context::default()));
     });
-    let executor = executor(Strategy::CCD_AWARE);
+    let executor = executor(Rules::Default);
     let id = executor.add_table("flat", build());
     group.bench_function("executor", |bencher| {
         bencher.iter(|| executor.search(id, query.clone()).wait());
@@ -96,7 +105,7 @@ fn bulk(criterion: &mut Criterion) {
         .map(|i| ((i * 7_919) % 1_009) as f32)
         .collect();
     let table = FlatTable::build(&rows[..200 * dim], dim, Metric::L2);
-    let executor = executor(Strategy::CCD_AWARE);
+    let executor = executor(Rules::Default);
     let id = executor.add_table("flat", table.expect("the rows are sound"));
     let queries: Vec<Query> = rows.chunks(dim).map(Query::new).collect();
     let block = Block::new(rows, dim);

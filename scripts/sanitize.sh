@@ -57,32 +57,25 @@ fi
 
 begun=$SECONDS
 # Policy has no threads and no unsafe code. Tests of graphs of hnsw_rs use rayon, whose locks are the standard library's.
+# Not tests/faults, which refuses memory and system calls that the sanitizer itself needs, nor lab/vm.
 packages=(-p chiplet -p chiplet-executor)
-files=(tests/*.rs tests/soak)
+tests=(--test it --test allocations --test soak)
 if [ "$kind" = address ]; then
   packages+=(-p chiplet-memory -p chiplet-index)
-  files+=(crates/memory/tests/*.rs crates/index/tests/*.rs)
-fi
-# All but tests/faults, which refuses memory and system calls that the sanitizer itself needs, and lab/vm.
-tests=()
-for file in "${files[@]}"; do
   # How much memory a table takes: AddressSanitizer's allocator takes more.
-  if [ "$kind" = address ] && [ "$file" = tests/memory.rs ]; then
-    continue
-  fi
-  tests+=(--test "$(basename "$file" .rs)")
-done
+  harness+=(--skip memory::a_table_takes)
+fi
 log=$work/log
 run() {
   cargo test --config 'profile.dev.package."*".debug="full"' --locked --target "$host" --no-default-features --features "$features" \
-    --lib --no-fail-fast "$@" -- "${harness[@]}" 2>&1
+    --lib --no-fail-fast "$@" "${harness[@]}" 2>&1
 }
 {
-  run "${packages[@]}" "${tests[@]}"
+  run "${packages[@]}" "${tests[@]}" --
   if [ "$kind" = address ]; then
     # The widest vector instructions are used above; the kernels for the others read memory, too.
     for simd in portable avx2; do
-      CHIPLET_SIMD=$simd run -p chiplet-index --test flat --test hnsw_rows
+      CHIPLET_SIMD=$simd run -p chiplet-index --test it -- kernel flat:: hnsw_rows::
     done
   fi
 } | tee "$log" | grep -E '^(error|test result|test .*FAILED|SUMMARY|.*(ERROR|WARNING): .*Sanitizer)|^     Running' || true

@@ -15,6 +15,8 @@
 mod batches;
 mod floods;
 mod homes;
+#[path = "../poisson/mod.rs"]
+mod poisson;
 mod seen;
 mod shared;
 mod stalls;

@@ -6,8 +6,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use chiplet::{Context, Executor, TableId};
-use chiplet_workload::traffic::{Arrivals, Group, Traffic};
 use parking_lot::Mutex;
+
+use crate::poisson;
 
 /// When each task that ran was submitted, how long it waited then, and who was not served.
 #[derive(Clone, Default)]
@@ -55,12 +56,7 @@ impl Seen {
     ) {
         let began = Instant::now();
         let seed = table.slot.into();
-        let traffic = Traffic::new(seed, Arrivals::Poisson { rate }).group(Group::new(0..1, 1));
-        let arrivals = traffic
-            .stream()
-            .expect("the rate is positive")
-            .map(|arrival| arrival.at);
-        for at in arrivals.take_while(|&at| at < time) {
+        for at in poisson::arrivals(seed, rate).take_while(|&at| at < time) {
             thread::sleep(at.saturating_sub(began.elapsed()));
             self.submit(executor, table, task, within);
         }

@@ -1,12 +1,14 @@
 //! What the black-box tests share: a gate that holds tasks, tables with hooks, and small executors on made-up
 //! machines.
-#![allow(dead_code, reason = "each test binary uses its own part")]
+#![allow(dead_code, reason = "each test program uses its own part")]
 
 pub mod dice;
 pub mod hooked;
 pub mod lists;
 pub mod load;
+pub mod rules;
 pub mod threads;
+pub mod words;
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};

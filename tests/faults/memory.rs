@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use chiplet::index::{FlatTable, Metric};
 use chiplet::{Context, Executor, Query, SubmitError, TableId, Ticket};
-use chiplet_baselines::Strategy;
 
 use crate::common::dice::Dice;
+use crate::common::rules::Rules;
 use crate::common::{Gate, OpenOnDrop, builder, hold, still};
 use crate::refusing::with_allocations;
 use crate::verified;
@@ -21,10 +21,8 @@ struct Held<'a> {
     gate: OpenOnDrop,
 }
 
-fn one_worker(strategy: Strategy) -> Executor {
-    let builder = strategy
-        .configure(builder(1, 1), still())
-        .queue_limit(100_000);
+fn one_worker(rules: Rules) -> Executor {
+    let builder = rules.configure(builder(1, 1), still()).queue_limit(100_000);
     builder.table_queue_limit(100_000).build().unwrap()
 }
 
@@ -102,8 +100,8 @@ fn submit(
 }
 
 /// Whatever has to grow for a table's first task is refused, one after the other; `least` of these there are.
-fn first_tasks(strategy: Strategy, least: u64) {
-    let executor = one_worker(strategy);
+fn first_tasks(rules: Rules, least: u64) {
+    let executor = one_worker(rules);
     let held = held(&executor);
     let mut shed = Shed::default();
     let tickets: Vec<_> = (0..100)
@@ -127,19 +125,19 @@ fn first_tasks(strategy: Strategy, least: u64) {
 #[test]
 fn a_tables_first_task_is_refused_wherever_its_lane_needs_memory() {
     // A buffer each time; room for more lanes and more turns at every doubling.
-    first_tasks(Strategy::CCD_AWARE, 100 + 4 + 4);
+    first_tasks(Rules::Default, 100 + 4 + 4);
     verified("no memory for a table's lane, its buffer or its turn");
 }
 
 #[test]
 fn a_tables_first_task_is_refused_where_all_tables_share_one_line() {
-    first_tasks(Strategy::CCD_AWARE_FIFO, 4 + 4);
+    first_tasks(Rules::Fifo, 4 + 4);
     verified("no memory for a line that all tables share");
 }
 
 #[test]
 fn a_queue_takes_what_it_has_room_for_without_memory() {
-    let executor = one_worker(Strategy::CCD_AWARE);
+    let executor = one_worker(Rules::Default);
     // As many tables as leave no room for another, at one of these numbers.
     for tables in 1..=30 {
         let held = held(&executor);
@@ -173,7 +171,7 @@ fn a_queue_takes_what_it_has_room_for_without_memory() {
 
 #[test]
 fn a_refused_query_comes_back() {
-    let executor = one_worker(Strategy::CCD_AWARE);
+    let executor = one_worker(Rules::Default);
     let held = held(&executor);
     let points = FlatTable::build([0.0, 1.0, 5.0], 1, Metric::L2).unwrap();
     let table = executor.add_table("points", points);
@@ -196,10 +194,10 @@ fn whatever_is_refused_at_whatever_moment_the_counters_add_up() {
     const EXECUTORS: u64 = 10;
     const ROUNDS: u64 = 2;
     const TASKS: u64 = 1_000;
-    for strategy in [Strategy::CCD_AWARE, Strategy::CCD_AWARE_FIFO] {
+    for rules in [Rules::Default, Rules::Fifo] {
         let (mut all, mut apart) = (0, 0);
         for seed in 0..EXECUTORS {
-            let executor = one_worker(strategy);
+            let executor = one_worker(rules);
             let mut dice = Dice(seed);
             let mut tables = vec![executor.add_closure_table("t", 1)];
             let mut shed = Shed::default();

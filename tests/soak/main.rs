@@ -16,11 +16,11 @@ use std::time::{Duration, Instant};
 
 use chiplet::shutdown::Shutdown;
 use chiplet::{Executor, PlannerConfig, Topology, TriggerConfig};
-use chiplet_baselines::Strategy;
 use chiplet_policy::{MapperConfig, WindowConfig};
 
 use common::HANG;
 use common::load::Load;
+use common::rules::Rules;
 use ledger::Ledger;
 use watchdog::Watchdog;
 
@@ -58,10 +58,10 @@ fn hectic() -> PlannerConfig {
 }
 
 /// Three lives in four run with the defaults; the others with one setting changed, each in turn.
-fn strategy(life: u64) -> Strategy {
+fn rules(life: u64) -> Rules {
     match life % 4 {
-        3 => Strategy::CHIPLETS[(life / 4 % 3) as usize],
-        _ => Strategy::CCD_AWARE,
+        3 => Rules::ALL[(life / 4 % 3) as usize],
+        _ => Rules::Default,
     }
 }
 
@@ -95,7 +95,7 @@ fn shut_down(load: &Load, life: u64) {
 fn live(life: u64, length: Duration, watchdog: &Watchdog, ledger: &mut Ledger) {
     let threads = process::threads();
     let builder = Executor::builder().topology(Topology::uniform(DOMAINS, CORES, 32 << 20));
-    let executor = strategy(life)
+    let executor = rules(life)
         .configure(builder, hectic())
         .queue_limit(QUEUE)
         .build()

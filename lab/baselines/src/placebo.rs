@@ -63,7 +63,7 @@ pub fn deal(sizes: &[usize], seed: u64) -> Vec<Vec<usize>> {
 
 /// The machine with its cores dealt to domains at random ([`deal`]), within each package: so memory is as near as before.
 ///
-/// Give the executor [`Pin::Core`](chiplet_executor::Pin::Core) with it, or its workers wander between caches.
+/// Give the executor `Pin::Core` with it, or its workers wander between caches.
 ///
 /// # Panics
 /// Never: the dealt domains have the cores of the machine's own.

@@ -20,7 +20,6 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use chiplet_executor::Builder;
 use chiplet_policy::queue::Discipline;
 use chiplet_policy::{PlaceBy, PlannerConfig, SplitConfig, StealConfig};
 use thiserror::Error;
@@ -156,7 +155,7 @@ impl Strategy {
         ..Self::CCD_AWARE_LOCAL
     };
 
-    /// Those that the executor runs ([`Strategy::configure`]).
+    /// Those that the executor runs, with [`Strategy::planner`], [`Strategy::split`] and `run_length` as its settings.
     pub const CHIPLETS: [Self; 4] = [
         Self::CCD_AWARE_FIFO,
         Self::CCD_AWARE_BYTES,
@@ -178,14 +177,6 @@ impl Strategy {
     /// Whether the executor runs it; the others are [`Pool`](crate::Pool)s.
     pub fn is_chiplets(&self) -> bool {
         self.routing == Routing::Home
-    }
-
-    /// An executor with this strategy's settings, and `planner`'s besides.
-    pub fn configure(&self, builder: Builder, planner: PlannerConfig) -> Builder {
-        builder
-            .planner(self.planner(planner))
-            .split(self.split(SplitConfig::default()))
-            .run_length(self.run_length)
     }
 
     /// The executor's settings of placement under this strategy.

@@ -12,8 +12,8 @@ use anyhow::Context as _;
 use chiplet::index::{FlatTable, Metric};
 use chiplet::topology::LevelChoice;
 use chiplet::{
-    Builder, Executor, Neighbor, Pin, PlannerConfig, Query, SearchError, StealConfig, Table,
-    TableId, Ticket, Topology,
+    Builder, Executor, Neighbor, Pin, PlannerConfig, Query, SearchError, SplitConfig, StealConfig,
+    Table, TableId, Ticket, Topology,
 };
 use chiplet_baselines::Strategy;
 use chiplet_caches::marker::{Marker, Phase};
@@ -276,7 +276,10 @@ fn start(
         let pool = chiplet_baselines::Pool::start(strategy, &machine, workers, limit)?;
         return Ok(Pool::Baseline(pool, shelf));
     }
-    let builder = strategy.configure(Executor::builder(), PlannerConfig::default());
+    let builder = Executor::builder()
+        .planner(strategy.planner(PlannerConfig::default()))
+        .split(strategy.split(SplitConfig::default()))
+        .run_length(strategy.run_length);
     let executor = match arguments.detect {
         true => detected(builder, domains, cores)?,
         false => builder.topology(uniform()).build()?,

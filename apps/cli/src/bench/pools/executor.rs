@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use chiplet_baselines::{Strategy, scrambled};
-use chiplet_executor::{Builder, Executor, Pin, PlannerConfig, RemapEvent, TableId, Ticket};
+use chiplet_executor::{
+    Builder, Executor, Pin, PlannerConfig, RemapEvent, SplitConfig, TableId, Ticket,
+};
 use chiplet_policy::WindowConfig;
 use chiplet_table::Neighbor;
 use chiplet_topology::Topology;
@@ -74,8 +76,10 @@ impl Executed {
             planner = planner.windows(WindowConfig::new().fast(window).slow(window * 6));
         }
         let limit = bound(arguments, workers);
-        let executor = strategy
-            .configure(builder, planner)
+        let executor = builder
+            .planner(strategy.planner(planner))
+            .split(strategy.split(SplitConfig::default()))
+            .run_length(strategy.run_length)
             .max_workers(workers)
             .queue_limit(limit)
             .table_queue_limit(limit)
