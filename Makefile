@@ -148,11 +148,11 @@ caches: ## The shipped executor on 96 modelled cores with emulated caches (QEMU)
 	target/release/chiplet-caches control
 	target/release/chiplet-caches run --shape $(SIZE) $(ARGS)
 
-paper: ## The claims of arXiv 2605.10090 beside the simulator's figures: docs/paper.md; twenty minutes; MACHINE=this measures here; ARGS=--help.
+paper: ## The claims of arXiv 2605.10090 beside the simulator's figures: results/lab/2026-11/paper.md; twenty minutes; MACHINE=this measures here; ARGS=--help.
 ifeq ($(MACHINE),this)
 	$(MAKE) setup
 	cargo build --release --locked -p chiplet-cli --features faiss
-	@mkdir -p target/paper/img && cp docs/paper.json target/paper/paper.json
+	@mkdir -p target/paper/img && cp results/lab/2026-11/paper.json target/paper/paper.json
 	target/release/chiplet bench --workload paper-hnsw --size $(PAPER_SIZE) --sweep 50 --json target/paper/hnsw.json \
 	  --strategy round-robin,global-steal,ccd-aware-bytes,ccd-aware
 	target/release/chiplet bench --workload paper-ivf --size $(PAPER_SIZE) --sweep 50 --json target/paper/ivf.json \

@@ -3,7 +3,7 @@
 //!
 //! The network is left out: a request is a function call. `apps/server` is a whole server, `examples/grpc-server` a small one.
 //!
-//! `cargo run --release --example service`; [docs/service.md](../docs/service.md) goes through its parts.
+//! `cargo run --release --example service`; [docs/guide.md](../docs/guide.md) goes through its parts.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,42 +1,46 @@
-//! Vector search where the data is already in cache.
+//! Vector search on CPUs with several L3 caches: tables, and an executor that keeps each table's queries on one L3.
 //!
-//! `chiplet` is an executor for HNSW and IVF searches on CPUs with several last-level caches (AMD EPYC: one L3
-//! for each CCD). It keeps each table's queries on the CCD whose L3 holds the table, splits IVF queries over
-//! that CCD's cores, moves tables when traffic shifts, and lets an idle CCD help another only when that costs
-//! less than it saves. On a machine with a single L3 it is a plain thread pool with bounded queues.
+//! * A **table** is an index: a graph, inverted lists, or exact search ([`index`]), or your own type that implements
+//!   [`Table`].
+//! * A **domain** is a set of cores that share a last-level cache: on an AMD EPYC the cores of one CCD.
+//! * The [`Executor`] gives each table a home domain and runs its queries there, so the table stays in that cache. It
+//!   moves tables when the load changes, and lets another domain help when waiting would cost more than a cold cache.
+//!   On a machine with a single L3 it is a thread pool with bounded queues.
+//! * A submit returns a [`Ticket`]: a future that any runtime can await. [`Ticket::wait`] blocks a plain thread.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use chiplet::index::{FlatTable, Metric};
 //! use chiplet::{Executor, Query, Topology};
 //!
-//! // `Executor::builder().build()` detects the machine; here it is made up, to run anywhere.
+//! // `Executor::builder().build()` detects the machine. This one is made up, so the example runs anywhere.
 //! let executor = Executor::builder().topology(Topology::uniform(2, 2, 32 << 20)).build()?;
-//! let points = FlatTable::build([0.0, 0.0, 1.0, 0.0, 5.0, 5.0], 2, Metric::L2)?;
+//! let points = FlatTable::build([0.0, 0.0, 1.0, 0.0, 5.0, 5.0], 2, Metric::L2)?; // three rows of two components
 //! let table = executor.add_table("points", points);
 //!
 //! let hits = executor.search(table, Query::new([0.9, 0.1]).top(2)).wait()?;
-//! assert_eq!(hits[0].id, 1);
-//! let sum = executor.spawn(table, || 1 + 1).wait()?; // any closure, routed the same way
+//! assert_eq!(hits[0].id, 1); // ids are row numbers
+//! let sum = executor.spawn(table, || 1 + 1).wait()?; // any closure, on the table's home
 //! assert_eq!(sum, 2);
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! A [`Ticket`] is a future that any runtime can await; [`Ticket::wait`] blocks a plain thread.
-//!
 //! # Where to look
 //!
-//! * [`Executor`]: tables, submitting, counters, shutdown. [`Builder`]: cores, bounds, settings of placement,
-//!   splitting and stealing.
-//! * [`QueryLimits`], [`TableOptions`], [`Class`]: what one query may ask for, and who comes before whom.
-//!   [`Ticket::with_report`]: how one query was served.
-//! * [`index`]: HNSW graphs, exact search, and inverted lists of Faiss (feature `faiss`) as tables. Your own index
-//!   implements [`Table`], and [`SplitTable`] if its queries can be cut.
-//! * [`Context::par_map`]: a closure's or your own table's work on all idle workers of the domain.
-//! * [`Topology`]: the machine as a value. The crate `chiplet-topology` has more of it, for tools.
-//! * [`docs::service`]: beside a runtime, with back-pressure, metrics, spans, many tables, and an orderly end.
-//! * [`docs`]: how it works, and what it does not do.
+//! | to | see |
+//! | --- | --- |
+//! | build a service: runtime, deadlines, overload, tenants, metrics, shutdown | [`docs::guide`] |
+//! | check the machine, deploy, measure | [`docs::tuning`] |
+//! | choose how a graph stores its rows | [`docs::row_formats`] |
+//! | know what it does not do | [`docs::limitations`] |
+//! | submit queries, add and replace tables, read counters | [`Executor`] |
+//! | set cores, bounds, splitting, stealing, placement | [`Builder`] |
+//! | bound what one query asks for, or weigh tables against each other | [`QueryLimits`], [`TableOptions`], [`Class`] |
+//! | see how one query was served | [`Ticket::with_report`] |
+//! | run your own index, or cut its queries over cores | [`Table`], [`SplitTable`] |
+//! | share a closure's work with the idle workers of its domain | [`Context::par_map`] |
+//! | describe a machine by hand | [`Topology`] |
 //!
 //! # Features
 //!
@@ -86,39 +90,30 @@ pub mod ticket {
 
 /// The project's documents.
 ///
-/// # Other pages
+/// # Pages in the sources
 ///
-/// They are about measuring more than about using the library. The package has them in its folder `docs`.
-///
-/// | page | about |
-/// | --- | --- |
-/// | `advisor.md` | other programs on NUMA nodes: `chiplet advise` and `chiplet balance` |
-/// | `demo.md` | what `make demo` does |
-/// | `deployment.md` | ways to deploy a service |
-/// | `emulated-caches.md` | the shipped executor on modelled cores |
-/// | `keyed-rows.md` | values by key, beside maps and stores |
-/// | `learning.md` | what models learn of the gain by binding |
-/// | `measuring.md` | measuring your machine |
-/// | `paper.md` | the claims of arXiv 2605.10090, beside figures of our own |
-/// | `performance.md` | figures |
-/// | `row-formats.md` | how a graph keeps its rows |
-/// | `simulation.md` | the simulator, and what it says |
-/// | `validation.md` | the simulator beside emulated caches and real runs |
+/// `docs/benchmarks.md` has the newest figures, with the command of each. `results` has the pages that measured or modelled
+/// them: the simulator, emulated caches, validation, ways to deploy.
 pub mod docs {
     // In a checkout pages link each other's files. Here they are not files: of two definitions of a link the first counts.
     #[doc = include_str!("links.md")]
-    #[doc = include_str!("../docs/correctness.md")]
-    pub mod correctness {}
+    #[doc = include_str!("../docs/guide.md")]
+    pub mod guide {}
     #[doc = include_str!("links.md")]
-    #[doc = include_str!("../docs/design.md")]
-    pub mod design {}
+    #[doc = include_str!("../docs/tuning.md")]
+    pub mod tuning {}
+    #[doc = include_str!("links.md")]
+    #[doc = include_str!("../docs/row-formats.md")]
+    pub mod row_formats {}
     #[doc = include_str!("links.md")]
     #[doc = include_str!("../docs/limitations.md")]
     pub mod limitations {}
-    #[doc = include_str!("../docs/service.md")]
-    pub mod service {}
-    #[doc = include_str!("../docs/topology.md")]
-    pub mod topology {}
+    #[doc = include_str!("links.md")]
+    #[doc = include_str!("../docs/architecture.md")]
+    pub mod architecture {}
+    #[doc = include_str!("links.md")]
+    #[doc = include_str!("../docs/correctness.md")]
+    pub mod correctness {}
 }
 
 /// Runs the README's code as tests.

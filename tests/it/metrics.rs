@@ -303,7 +303,7 @@ fn tables_of_one_name_and_those_without_a_label_are_added_up() {
 }
 
 #[test]
-fn each_metric_is_described_and_on_the_page_of_services() {
+fn each_metric_is_described_and_in_the_guide() {
     let executor = executor(1, 1);
     let table = add(&executor, "songs");
     search(&executor, table, 1);
@@ -315,7 +315,7 @@ fn each_metric_is_described_and_on_the_page_of_services() {
     names.retain(|name| !name.ends_with("_sum") && !name.ends_with("_count"));
     // Only machines with several nodes have it.
     names.insert("chiplet_table_node_bytes".to_owned());
-    let page = include_str!("../../docs/service.md");
+    let page = include_str!("../../docs/guide.md");
     let rows = page.lines().filter(|line| line.starts_with("| `chiplet_"));
     let listed = rows.map(|row| {
         let name = row.trim_start_matches("| `");

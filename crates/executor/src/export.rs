@@ -23,7 +23,7 @@ const OTHER: &str = "other";
 /// OpenTelemetry, StatsD and others. With the feature `metrics`.
 ///
 /// Call [`record`](Self::record) every few seconds, not less often than the exporter is scraped; it costs a task
-/// nothing. The facade's page `docs::service` lists the names.
+/// nothing. The facade's page `docs::guide` lists the names.
 ///
 /// Tables are known by their names: those with one name are added up, and a table that takes a removed one's name
 /// counts on from there. A removed table's gauges are set to zero at the next export, and after that it is exported no

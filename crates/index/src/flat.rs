@@ -38,7 +38,7 @@ use crate::rows::{self, MAX_DIM};
 pub use config::FlatConfig;
 
 /// Rows of one block fill about this many bytes: at the 5-10 GB/s that one core scans from memory, a scan
-/// unit of 25-50 us, far above the ~1 us that handing it to another core costs (docs/performance.md).
+/// unit of 25-50 us, far above the ~1 us that handing it to another core costs (results/lab/2026-11/performance.md).
 const BLOCK_BYTES: usize = 256 * 1024;
 
 /// Exact search over rows held in memory.

@@ -167,7 +167,7 @@ fn a_few_rows_far_from_all_others() {
 #[test]
 fn queries_far_from_all_rows() {
     for mut case in CASES {
-        // What a product is off by grows with the query's distance from the middle of all rows: `docs/row-formats.md`.
+        // What a product is off by grows with the query's distance from the middle of all rows: `results/lab/2026-11/row-formats.md`.
         let lost = match case.format {
             RowFormat::Sq4 => [0.02, 0.02],
             RowFormat::Sq2 => [0.08, 0.06],

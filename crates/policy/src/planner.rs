@@ -58,8 +58,8 @@ use tallies::Tallies;
 /// A table that asks for more than this part of a package's cores is spread over all packages, if its memory can be copied
 /// there. What is left of its package's bandwidth would not do for the tables that have the other cores.
 ///
-/// With a half instead, in the model of two sockets (docs/simulation.md), tables that ask for 0.3 to 0.5 of a socket kept its
-/// memory full while the other socket's was used to seven tenths.
+/// With a half instead, in the model of two sockets (results/lab/2026-11/simulation.md), tables that ask for 0.3 to 0.5 of a
+/// socket kept its memory full while the other socket's was used to seven tenths.
 const LARGE: f64 = 0.3;
 
 settings! {

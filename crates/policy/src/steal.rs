@@ -246,7 +246,7 @@ pub(crate) const FAR_PRICE: u32 = 3;
 ///
 /// If all groups helped at once, what goes to them would be cold everywhere and evict there what their own tables need. On 12
 /// CCDs that were half idle the hot set moved; the new hot tables' home lacked 2 % of its time, and with everybody's help
-/// the machine was full, with tails a hundred times as long (modelled; docs/simulation.md).
+/// the machine was full, with tails a hundred times as long (modelled; results/lab/2026-11/simulation.md).
 pub const NEAR: usize = 2;
 
 /// Whether a domain's own tables use so little of it that it may help domains that are not [near](NEAR): a quarter of its

@@ -1,6 +1,6 @@
 //! Twelve virtual machines as hypervisors show them, read with the processor's flag `hypervisor` and without.
 //!
-//! docs/topology.md has the same table for people.
+//! results/lab/2026-11/topology.md has the same table for people.
 
 #[allow(dead_code, reason = "other tests use the rest of it")]
 mod common;

@@ -20,7 +20,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 /// bound to the node with more of its memory. The first run gives what a monitor would see (MAO's MBW, MSR, NPMR, RMBR);
 /// both together give the part of processor time that binding saves. A first-order law, linear regression, a random forest
 /// and boosted trees predict that from what is seen. They are tested on a random 15 % of the cases, as MAO tested, and on
-/// families (kinds of services) of which they have seen nothing. Everything is modelled. docs/learning.md tells more.
+/// families (kinds of services) of which they have seen nothing. Everything is modelled.
+/// results/lab/2026-11/learning.md tells more.
 #[derive(Parser)]
 #[command(name = "chiplet-learning", version, after_help = EXAMPLES)]
 struct Arguments {
@@ -48,7 +49,7 @@ struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  chiplet-learning                                the tables of docs/learning.md; a few minutes on two cores
+  chiplet-learning                                the tables of results/lab/2026-11/learning.md; a few minutes on two cores
   chiplet-learning --cases 200 --queries 1000     a quick look
   chiplet-learning --seed 2 --json cases.json     other services, and every case in a file
 

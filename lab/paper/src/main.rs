@@ -18,7 +18,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 #[command(name = "chiplet-paper", version, after_help = EXAMPLES)]
 struct Arguments {
     /// The folder of paper.json, paper.md and the pictures in img
-    #[arg(long, value_name = "FOLDER", default_value = "docs")]
+    #[arg(long, value_name = "FOLDER", default_value = "results/lab/2026-11")]
     into: PathBuf,
 
     /// Write the page from the kept figures; nothing is simulated
@@ -51,9 +51,9 @@ struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  chiplet-paper                              the page as it is in docs: twenty minutes on two cores
+  chiplet-paper                              the page as it is kept: twenty minutes on two cores
   chiplet-paper --seeds 3                    with the spread over three draws of tables: an hour
-  chiplet-paper --kept                       the page again, from docs/paper.json
+  chiplet-paper --kept                       the page again, from the kept paper.json
   chiplet-paper --kept --evidence hnsw.json  with a column for what chiplet bench measured
   chiplet-paper --queries 1000 --into /tmp   a quick look, too short for figures
   chiplet-paper --parts hnsw --seeds 3 --queries 12000

@@ -1,4 +1,4 @@
-//! `docs/paper.md`, made of the runs.
+//! The page `paper.md`, made of the runs.
 
 use std::fmt::Write as _;
 

@@ -8,8 +8,8 @@ use chiplet_paper::runs::{Kind, Results, System, TOPICS};
 use chiplet_paper::{page, picture};
 
 fn kept() -> (Results, impl Fn(&str) -> String) {
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
-    let read = move |name: &str| fs::read_to_string(docs.join(name)).unwrap();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results/lab/2026-11");
+    let read = move |name: &str| fs::read_to_string(folder.join(name)).unwrap();
     (serde_json::from_str(&read("paper.json")).unwrap(), read)
 }
 

@@ -1,4 +1,4 @@
-//! The simulator against three instruments: `make validate`. `docs/simulation.md` has the results.
+//! The simulator against three instruments: `make validate`. `results/lab/2026-11/validation.md` has the results.
 //!
 //! | file | holds |
 //! |---|---|

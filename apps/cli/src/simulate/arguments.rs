@@ -13,7 +13,7 @@ use crate::modes::{self, DEFAULT, Mode};
 ///
 /// Runs chiplet's own decisions (placement, order of service, splitting, stealing) on a model of caches, links and
 /// memory, with what real searches read. Nothing is measured on this machine: all figures are modelled.
-/// docs/simulation.md says what the model has and what it leaves out.
+/// results/lab/2026-11/simulation.md says what the model has and what it leaves out.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {

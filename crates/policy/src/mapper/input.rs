@@ -149,7 +149,7 @@ settings! {
         /// a table that exceeds its home's cache is the utilisation at which queries wait for that part of the time that
         /// they wait for at `saturation`: with 8 cores and the default 0.50 for a table of 5 caches, 0.28 for 50 and more.
         /// In the simulator p99 at half load fell by 2 to 28 % for the paper's graphs, and p999 by 9 to 44 %; saturated
-        /// machines saw no difference (docs/simulation.md).
+        /// machines saw no difference (results/lab/2026-11/simulation.md).
         pub saturation: f64 = 0.7,
         /// It goes back to fewer homes only below this part; never above `saturation`.
         ///

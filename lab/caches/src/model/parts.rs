@@ -1,4 +1,4 @@
-//! Processors to model, and what each constant is. `docs/emulated-caches.md` has the sources.
+//! Processors to model, and what each constant is. `results/lab/2026-11/emulated-caches.md` has the sources.
 
 use chiplet_sim::Machine;
 use serde::{Deserialize, Serialize};

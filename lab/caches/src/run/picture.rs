@@ -53,7 +53,7 @@ pub fn draw(record: &Record) -> String {
                     (record.machine.domains) " domains of " (record.machine.cores) " cores, "
                     (record.constants.tables) " tables of " (record.constants.rows) " x " (record.constants.dim)
                     " as " (record.constants.rows_as) ". A bar is the median of the runs, a dot is a run. "
-                    "docs/emulated-caches.md says what this cannot show."
+                    "results/lab/2026-11/emulated-caches.md says what this cannot show."
                 }
                 (gains(record))
                 @for chart in &CHARTS { (bars(record, chart)) }

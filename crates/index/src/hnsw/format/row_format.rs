@@ -99,8 +99,8 @@ impl RowFormat {
 
     /// Bytes from one row of `dim` components to the next in a table: whole cache lines of 64 bytes where that adds at
     /// most a fifth and at most 24 bytes, else whole 4 bytes. A padded short row touches one line where it would often
-    /// touch two; a long row gains nothing (`docs/performance.md`). Rows of 4 bits and fewer have half a line or whole ones.
-    /// Rows of 64, 128, 192, .. components in 8 bits have 4 bytes more in a table where one is out of the codes' range.
+    /// touch two; a long row gains nothing (`results/lab/2026-11/performance.md`). Rows of 4 bits and fewer
+    /// have half a line or whole ones. Rows of 64, 128, 192, .. components in 8 bits have 4 bytes more in a table where one is out of the codes' range.
     ///
     /// ```
     /// use chiplet_index::RowFormat;
@@ -195,7 +195,7 @@ impl RowFormat {
             Self::F32 | Self::F16 | Self::Bf16 | Self::Sq8 | Self::Sq4 => {
                 k.saturating_add(k / 2).saturating_add(16)
             }
-            // Where more candidates begin to find less for their bytes than a longer walk (`docs/row-formats.md`).
+            // More candidates find less for their bytes than a longer walk (`results/lab/2026-11/row-formats.md`).
             Self::Sq2 => k.saturating_mul(3).saturating_add(18),
             Self::Sq1 => k.saturating_mul(4).saturating_add(60),
         }

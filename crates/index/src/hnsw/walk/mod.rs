@@ -25,7 +25,7 @@ const ROOM: usize = 64;
 
 /// Nodes that are followed in one step. Rows beyond the caches arrive after some 200 ns, whether ten are asked for or thirty; so
 /// a step of three nodes takes hardly longer than one of a single node. Nearly all of them would be followed later: at `ef` 30
-/// a walk reads 4 % more and finds as much more. Measured with 1, 2, 3, 4, 6 and 8 (`docs/performance.md`).
+/// a walk reads 4 % more and finds as much more. Measured with 1, 2, 3, 4, 6 and 8 (`results/lab/2026-11/performance.md`).
 pub(crate) const FOLLOWED_A_STEP: usize = 3;
 
 /// One layer of a graph.
