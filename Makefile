@@ -138,7 +138,7 @@ pgvector: setup ## chiplet-server beside PostgreSQL with pgvector (from PyPI), a
 vm-test: setup ## Boot the tests, and a count of cache misses, on a kernel that shows 2 x 8 cores, or VM=large: 12 x 8 (QEMU, emulated).
 	@scripts/vm-kernel.sh
 	cargo test --locked -p chiplet-vm --features hwloc --test vm -- $(VM)
-	cargo test --locked -p chiplet-cli --test kernel
+	cargo test --locked -p chiplet-advise --test kernel
 	cargo build --locked -p chiplet-caches --bins --examples
 	cargo run --locked --quiet -p chiplet-caches -- vm $(VM)
 

@@ -3,14 +3,10 @@
 //! Results go to standard output and everything else to standard error. Exit status 0 is success, 2 is
 //! input that cannot be used, and then nothing is written to standard output.
 
-mod advise;
-mod balance;
 mod bench;
 mod compare;
-mod counters;
 mod modes;
 mod simulate;
-mod stop;
 mod topology;
 
 use clap::{Parser, Subcommand};
@@ -31,8 +27,6 @@ enum Command {
     Bench(Box<bench::Arguments>),
     Compare(compare::Arguments),
     Simulate(Box<simulate::Arguments>),
-    Advise(Box<advise::Arguments>),
-    Balance(Box<balance::Arguments>),
 }
 
 fn main() -> ExitCode {
@@ -42,13 +36,11 @@ fn main() -> ExitCode {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Simulate(arguments) => simulate::run(&arguments),
-        Command::Advise(arguments) => advise::run(&arguments),
-        Command::Balance(arguments) => balance::run(&arguments),
     };
     match result {
         Ok(text) => print(&text),
         Err(error) => {
-            stop::say(&explain(&error));
+            eprintln!("chiplet: {}", explain(&error));
             ExitCode::from(2)
         }
     }

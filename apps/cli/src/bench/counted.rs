@@ -1,7 +1,7 @@
 //! What was counted, as the report holds it: by query.
 
 use super::report;
-use crate::counters::{
+use chiplet_bench::counters::{
     CXL, CYCLES, CounterValues, INSTRUCTIONS, L3_LOOKUPS, L3_MISSES, LLC_MISSES, MEMORY, OTHER_L3,
     OWN_L3, PREFETCHED_BEYOND, PREFETCHED_OWN_L3, REMOTE_MEMORY, STALLED,
 };

@@ -23,7 +23,7 @@ use super::report::{self, CurvePoint, Generator, Latency, Report, Steals};
 use super::stats::median;
 use super::summary::{self, Summed};
 use super::tables::Tables;
-use crate::counters::{Counters, Reading};
+use chiplet_bench::counters::{Counters, Reading};
 use placement::Followed;
 
 /// Rounds from which saturation is taken, after one that is not counted.

@@ -1,4 +1,4 @@
-//! `chiplet advise`: would a group of processes gain from being bound to a NUMA node?
+//! `chiplet-advisor advise`: would a group of processes gain from being bound to a NUMA node?
 //!
 //! | file | holds |
 //! |---|---|
@@ -114,18 +114,18 @@ pub(crate) struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  chiplet advise --pid $(pidof searchd)                      a minute, then what to do
-  chiplet advise --cgroup /system.slice/search.service --json
-  chiplet advise --trial --cgroup /system.slice/search.service
+  chiplet-advisor advise --pid $(pidof searchd)                      a minute, then what to do
+  chiplet-advisor advise --cgroup /system.slice/search.service --json
+  chiplet-advisor advise --trial --cgroup /system.slice/search.service
                                                              judged by instructions a cycle
-  chiplet advise --trial --cgroup /system.slice/search.service --prometheus http://localhost:9090 \\
+  chiplet-advisor advise --trial --cgroup /system.slice/search.service --prometheus http://localhost:9090 \\
     --query 'histogram_quantile(0.99, sum by (le) (rate(latency_seconds_bucket[$window])))' --better lower
-  chiplet advise --history --service search                  what was changed, predicted and measured
+  chiplet-advisor advise --history --service search                  what was changed, predicted and measured
 
 It needs cgroup v2. Stalls need a performance monitoring unit and the right to count a group (root, or CAP_PERFMON);
 bandwidth needs resctrl; pages by node need the memory controller. The report says what is missing and how to get it.
 A trial writes cpuset.cpus of the group, after it has noted in the journal what was there. Ctrl-C puts it back;
-after a kill `chiplet balance --rollback` does.
+after a kill `chiplet-advisor balance --rollback` does.
 
 Exit status: 0, or 2 if the machine or the group cannot be read, or a trial could not be finished.";
 

@@ -1,4 +1,4 @@
-//! `chiplet balance`: dry, applied, unbinding, watched.
+//! `chiplet-advisor balance`: dry, applied, unbinding, watched.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -55,7 +55,7 @@ fn a_service_is_bound_as_a_whole_and_let_go_by_the_journal() {
     ));
     assert!(text.contains("bind all 2 instances of search"), "{text}");
     assert!(
-        text.contains("changes in force: 2 (chiplet balance --rollback"),
+        text.contains("changes in force: 2 (chiplet-advisor balance --rollback"),
         "{text}"
     );
     let cpus = ["/search-1", "/search-2", "/ads"].map(|group| machine.cpus(group));

@@ -192,7 +192,9 @@ impl<'a> Rounds<'a> {
             100.0 * status.watching.as_secs_f64() / status.watched.as_secs_f64().max(1e-9)
         );
         if self.plan.apply && open > 0 {
-            out += &format!("changes in force: {open} (chiplet balance --rollback undoes them)\n");
+            out += &format!(
+                "changes in force: {open} (chiplet-advisor balance --rollback undoes them)\n"
+            );
         }
         out
     }

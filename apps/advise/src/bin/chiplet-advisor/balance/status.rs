@@ -1,4 +1,4 @@
-//! What `chiplet balance` knows after a round, and how Prometheus reads it.
+//! What `chiplet-advisor balance` knows after a round, and how Prometheus reads it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

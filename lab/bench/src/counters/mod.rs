@@ -224,7 +224,7 @@ pub struct CounterValues {
 }
 
 impl CounterValues {
-    #[cfg(test)]
+    /// Made up, for tests: all of it was counted all the time.
     pub fn made_of(totals: &[(&'static str, f64)]) -> Self {
         Self {
             totals: totals.iter().copied().collect(),

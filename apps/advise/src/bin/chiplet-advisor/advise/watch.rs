@@ -1,4 +1,4 @@
-//! A window of time over a machine: what `chiplet advise` and each round of `chiplet balance` decide by.
+//! A window of time over a machine: what `chiplet-advisor advise` and each round of `chiplet-advisor balance` decide by.
 //!
 //! Groups of interest are counted one after the other, each for its part of the window. So counters cost no more
 //! however many groups there are, and a group that changes within the window is known by a part of it.
@@ -11,8 +11,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::latency::Latencies;
 use super::options::Machine;
-use crate::counters::{CYCLES, CounterValues, Counters, Counting, Unavailable};
 use crate::stop;
+use chiplet_bench::counters::{CYCLES, CounterValues, Counters, Counting, Unavailable};
 
 /// Cycles of which a share that is told is a part: enough for six digits.
 const TOLD: u64 = 1_000_000;

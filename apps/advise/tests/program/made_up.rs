@@ -1,7 +1,7 @@
 //! A machine made of files, two nodes of four cpus with cgroup v2, on which time passes.
 
 // The library's tests have the machine.
-#[path = "../../../advise/tests/common/mod.rs"]
+#[path = "../common/mod.rs"]
 mod saved;
 
 use std::fs;
@@ -101,7 +101,7 @@ impl MadeUp {
     }
 
     pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_chiplet"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_chiplet-advisor"));
         command
             .args(args)
             .arg("--sysfs")

@@ -10,7 +10,7 @@ pub(crate) enum Refused {
     #[error(transparent)]
     Apply(#[from] ApplyError),
     #[error(
-        "somebody else has set the cpus of {group} to {:?} since, so it was left alone; chiplet balance --rollback \
+        "somebody else has set the cpus of {group} to {:?} since, so it was left alone; chiplet-advisor balance --rollback \
          --over-others --cgroup {} sets them back",
         holds.trim(),
         group.quoted()

@@ -198,7 +198,7 @@ impl Group {
         {
             let _ = writeln!(
                 out,
-                "     (a trial tells for sure: chiplet advise --trial --cgroup {})",
+                "     (a trial tells for sure: chiplet-advisor advise --trial --cgroup {})",
                 group.quoted()
             );
         }
@@ -208,7 +208,7 @@ impl Group {
         }
         let _ = writeln!(
             out,
-            "     to try it first, and to have it noted and undone: chiplet advise --trial --cgroup {}\n     \
+            "     to try it first, and to have it noted and undone: chiplet-advisor advise --trial --cgroup {}\n     \
              with its memory, which {}:",
             group.quoted(),
             remedy.warning

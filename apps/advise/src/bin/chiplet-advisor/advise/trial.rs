@@ -1,4 +1,4 @@
-//! `chiplet advise --trial`: unbound and bound in turn, measured, kept or rolled back.
+//! `chiplet-advisor advise --trial`: unbound and bound in turn, measured, kept or rolled back.
 //!
 //! Load drifts, so each bound window lies between two unbound ones and is compared with their mean (A B A B A). It is
 //! kept if every bound window is better and the mean gain is the threshold or more. Each binding is noted in the
@@ -86,7 +86,7 @@ impl Trial<'_> {
             .find(|record| record.planned.group == *self.group)
         {
             bail!(
-                "change {} of {} is still in force: chiplet balance --rollback --cgroup {} undoes it",
+                "change {} of {} is still in force: chiplet-advisor balance --rollback --cgroup {} undoes it",
                 open.number,
                 self.group,
                 self.group.quoted()
@@ -98,7 +98,7 @@ impl Trial<'_> {
         actuator.apply(&mut journal, &dry, SystemTime::now())?;
         let actuator = actuator.dry(false);
         stop::heed(
-            "ended in the middle of a trial: chiplet balance --rollback undoes the binding",
+            "ended in the middle of a trial: chiplet-advisor balance --rollback undoes the binding",
         )?;
         let style = ProgressStyle::with_template("{spinner} {msg} {elapsed}")
             .expect("the template is valid");
@@ -318,7 +318,7 @@ impl Tried {
         let _ = match kept {
             true => writeln!(
                 out,
-                "kept: a gain of {gain}, {predicted}; change {} (chiplet balance --rollback --cgroup {} undoes it)",
+                "kept: a gain of {gain}, {predicted}; change {} (chiplet-advisor balance --rollback --cgroup {} undoes it)",
                 self.change,
                 group.quoted()
             ),

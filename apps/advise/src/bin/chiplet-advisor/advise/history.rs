@@ -1,4 +1,4 @@
-//! `chiplet advise --history`: what was changed, by instance, service or node, and what it gained.
+//! `chiplet-advisor advise --history`: what was changed, by instance, service or node, and what it gained.
 
 use std::fmt::Write as _;
 

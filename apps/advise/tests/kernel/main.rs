@@ -1,4 +1,4 @@
-//! `chiplet advise` and `chiplet balance` on a real kernel with two NUMA nodes and cgroup v2, emulated.
+//! `chiplet-advisor advise` and `chiplet-advisor balance` on a real kernel with two NUMA nodes and cgroup v2, emulated.
 //!
 //! The test program is three things. Run as a test, it boots a machine with itself and the command. As the first process
 //! there, it checks (`guest.rs`). As `worker`, it is a service whose memory lies on the wrong node (`worker.rs`).
@@ -14,7 +14,7 @@ mod worker;
 
 /// The command, inside the machine.
 #[cfg(target_os = "linux")]
-const COMMAND: &str = "/bin/chiplet";
+const COMMAND: &str = "/bin/chiplet-advisor";
 
 #[cfg(target_os = "linux")]
 fn main() {
@@ -39,7 +39,7 @@ fn host() {
             return;
         }
     };
-    let command = (COMMAND.into(), env!("CARGO_BIN_EXE_chiplet").into());
+    let command = (COMMAND.into(), env!("CARGO_BIN_EXE_chiplet-advisor").into());
     let outcome = Image::pack(&[command]).and_then(|image| {
         let machine = Boot {
             shape: &Shape::SMALL,

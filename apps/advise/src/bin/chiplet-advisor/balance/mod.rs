@@ -1,4 +1,4 @@
-//! `chiplet balance`: services are bound to NUMA nodes and unbound as load comes and goes.
+//! `chiplet-advisor balance`: services are bound to NUMA nodes and unbound as load comes and goes.
 //!
 //! | file | holds |
 //! |---|---|
@@ -69,7 +69,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
 
-    /// Undo what the journal says was changed, by this command or by `chiplet advise --trial`, also after a kill
+    /// Undo what the journal says was changed, by this command or by `chiplet-advisor advise --trial`, also after a kill
     #[arg(long, conflicts_with_all = ["service", "apply", "rounds", "listen"])]
     rollback: bool,
 
@@ -97,11 +97,11 @@ enum Strategy {
 
 const EXAMPLES: &str = "\
 Examples:
-  chiplet balance --service search=/system.slice/search@*          what it would do
-  chiplet balance --service search=/system.slice/search@* --service ads=/system.slice/ads.service --apply
-  chiplet balance --service search=/kubepods/search-* --listen 127.0.0.1:9117
-  chiplet balance --rollback                                       all as it was
-  chiplet advise --history                                         what was done
+  chiplet-advisor balance --service search=/system.slice/search@*          what it would do
+  chiplet-advisor balance --service search=/system.slice/search@* --service ads=/system.slice/ads.service --apply
+  chiplet-advisor balance --service search=/kubepods/search-* --listen 127.0.0.1:9117
+  chiplet-advisor balance --rollback                                       all as it was
+  chiplet-advisor advise --history                                         what was done
 
 It writes cpuset.cpus of the named groups alone, each after a note in the journal of what was there; no memory is moved.
 systemd and the kubelet may set a group again. Ctrl-C ends it and leaves groups bound; --rollback lets them go.
@@ -118,7 +118,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
             arguments.over_others,
         );
     }
-    stop::heed("ended at once; chiplet balance --rollback undoes what is in force")?;
+    stop::heed("ended at once; chiplet-advisor balance --rollback undoes what is in force")?;
     let strategy = match arguments.strategy {
         Strategy::A => chiplet_advise::Strategy::A,
         Strategy::B => chiplet_advise::Strategy::B,

@@ -27,7 +27,7 @@ pub(crate) fn heed(left: &'static str) -> anyhow::Result<()> {
 
 /// Tells on standard error, whether or not anybody reads it.
 pub(crate) fn say(text: &str) {
-    let _ = writeln!(std::io::stderr(), "chiplet: {text}");
+    let _ = writeln!(std::io::stderr(), "chiplet-advisor: {text}");
 }
 
 /// Whether this process was asked to stop.

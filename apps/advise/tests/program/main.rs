@@ -1,4 +1,4 @@
-//! `chiplet advise` and `chiplet balance` on machines made of files: advice, trials, rounds, and everything put back.
+//! `chiplet-advisor advise` and `chiplet-advisor balance` on machines made of files: advice, trials, rounds, and everything put back.
 //!
 //! On a real kernel: `lab/vm`, `advising.rs`.
 
@@ -36,7 +36,7 @@ fn a_group_that_runs_off_its_memory_is_to_be_bound() {
         "node 0: may use 4 cpus, has 943.7 MB mapped",
         "-> bind to node 0: saves about 8.3 % of its cycles",
         "echo 0-3 > /sys/fs/cgroup/search-1/cpuset.cpus",
-        "chiplet advise --trial --cgroup /search-1",
+        "chiplet-advisor advise --trial --cgroup /search-1",
         "% of a hyperthread",
     ] {
         assert!(text.contains(part), "{part}: {text}");

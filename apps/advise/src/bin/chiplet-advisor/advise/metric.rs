@@ -7,8 +7,8 @@ use anyhow::{Context as _, anyhow, bail, ensure};
 use chiplet_advise::{GroupPath, Host};
 use serde::Deserialize;
 
-use crate::counters::{CYCLES, Counters, Counting, INSTRUCTIONS};
 use crate::stop;
+use chiplet_bench::counters::{CYCLES, Counters, Counting, INSTRUCTIONS};
 
 /// How long Prometheus may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
