@@ -1,4 +1,4 @@
-# Everything a newcomer needs: `make demo`, `make test`. `make help` lists the rest.
+# Everything a newcomer needs: `make demo`, `make check`, `make test`. `make help` lists the rest.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
@@ -35,9 +35,10 @@ SOAK_SECONDS ?= 600
 FUZZ_SECONDS ?= 60
 CRITERION_SHORT := --warm-up-time 0.3 --measurement-time 1 --noplot
 
-.PHONY: help setup demo serve test clients image wheel python python-bench ray ray-test ray-units server-bench pgvector peers keyed verify fmt lint cold-build unit properties soak fuzz \
-  tsan asan faults vm-test caches validate loom shuttle doc pack package portable msrv targets deny semver bench dist \
-  examples topologies clean
+.PHONY: help setup demo serve check test nightly clients session emulated simd image wheel python python-units \
+  python-bench ray ray-test ray-units server-bench pgvector peers keyed verify fmt lint cold-build unit properties \
+  soak fuzz tsan asan faults vm-test caches validate loom shuttle doc pack package portable msrv targets deny semver \
+  bench dist examples topologies clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -51,10 +52,17 @@ demo: ## Run the whole thing on real vectors: three to four minutes on 2 cores w
 serve: setup ## Run chiplet-server with sample data: gRPC on 127.0.0.1:6334, a page on http://127.0.0.1:6335/.
 	cargo run --release --locked -p chiplet-server -- --sample
 
-test: setup fmt lint cold-build portable unit loom shuttle doc pack python ray-units ## Everything that must pass before a change lands.
-	@CHIPLET_GRPC_SERVER=$(CURDIR)/target/debug/chiplet-server scripts/clients.sh
-	@CHIPLET_GRPC_SERVER=$(CURDIR)/target/debug/chiplet-server scripts/image.sh
+check: ## The library alone: format, clippy, all tests; three minutes on 2 cores, ten where nothing is built. Needs Rust alone.
+	cargo fmt --all --check
+	cargo clippy --locked --all-targets -- -D warnings
+	cargo test --locked
+
+test: ## Everything that must pass before a change lands; a table of times at the end.
+	@scripts/stages.sh setup fmt lint unit loom shuttle doc pack session python-units
 	@echo "make test: all passed"
+
+nightly: ## What takes other toolchains, emulators, browsers or clusters; a table at the end, also after a failure.
+	@KEEP_GOING=1 scripts/stages.sh setup fmt cold-build portable simd emulated msrv targets package deny clients image python ray-units
 
 fmt: ## Check the formatting.
 	cargo fmt --all --check
@@ -93,12 +101,16 @@ portable: ## The library without any C library, as it is by default.
 	cargo check --locked -p chiplet
 	cargo check --locked -p chiplet --features hnsw_rs
 
-unit: setup ## All tests and doc tests; builds the examples.
-	@command -v qemu-x86_64 >/dev/null || ! command -v apt-get >/dev/null || scripts/setup.sh qemu-user
-	@scripts/vm-kernel.sh
+unit: setup ## All tests and doc tests; builds the examples. What needs an emulator says that it is skipped: `make emulated`.
 	cd datasets/glove-50d && sha256sum --check --quiet SHA256SUMS
 	cargo test --locked --workspace --all-features
-	@# The widest vector instructions are used above; the other ways to compute must give the same. Nothing is compiled again.
+
+emulated: setup ## The tests that need QEMU: machines that it boots, and emulated caches.
+	@command -v qemu-x86_64 >/dev/null || scripts/setup.sh qemu-user
+	@scripts/vm-kernel.sh
+	cargo test --locked --all-features -p chiplet-vm -p chiplet-caches -p chiplet-validate -p chiplet-advise
+
+simd: setup ## The kernels' tests with less than the widest vector instructions.
 	for simd in portable avx2; do \
 	  CHIPLET_SIMD=$$simd cargo test --locked --workspace --all-features --test it --quiet -- flat:: hnsw:: hnsw_rows:: hnswlib::; \
 	  CHIPLET_SIMD=$$simd cargo test --locked --workspace --all-features --lib --quiet -- kernel hnsw flat; \
@@ -106,6 +118,9 @@ unit: setup ## All tests and doc tests; builds the examples.
 
 clients: setup ## chiplet-server, driven by the stock Python client and its page by a browser.
 	@scripts/clients.sh
+
+session: setup ## Of these the stock client's tests, without a browser and older clients.
+	@BROWSER= OLDER= CHIPLET_GRPC_SERVER=$(wildcard $(CURDIR)/target/debug/chiplet-server) scripts/clients.sh
 
 wheel: ## Build the Python wheel into target/python/dist, and no more: four minutes on 2 cores, 15 MB to fetch and 100 for zig.
 	@scripts/wheel.sh
@@ -115,6 +130,9 @@ image: ## The Docker image of chiplet-server; without a Docker engine its steps,
 
 python: ## Build the Python wheel and test it in clean environments, on every Python from 3.11 on.
 	@scripts/python.sh $(ARGS)
+
+python-units: ## The Python package, compiled as for tests, on the first Python alone: its tests and types.
+	@scripts/python.sh --units $(ARGS)
 
 python-bench: ## What Python costs beside Rust, hnswlib and usearch; needs `make python` first. ARGS="rounds seconds".
 	@scripts/python-bench.sh $(ARGS)
@@ -197,12 +215,11 @@ soak: ## Ten minutes of everything at once on a made-up machine of 96 cores: SOA
 	CHIPLET_SOAK_SECONDS=$(SOAK_SECONDS) \
 	  cargo test --locked --release -p chiplet --no-default-features --test soak -- --nocapture
 
-doc: setup ## The documentation, without warnings and dead links.
+doc: ## The library's documentation, without warnings and dead links.
 	@# Rustdoc links to a crate only if the crate's folder is there, and cargo removes a folder before it documents the
 	@# crate anew. So all folders are made first, and crates are documented one after another.
 	@mkdir -p $(patsubst crates/%,target/doc/chiplet_%,$(wildcard crates/*))
-	cargo check --locked --workspace --all-features
-	RUSTDOCFLAGS="$(DOC_FLAGS)" cargo doc --locked --workspace --all-features --no-deps --jobs 1
+	RUSTDOCFLAGS="$(DOC_FLAGS)" cargo doc --locked --all-features --no-deps --jobs 1
 	@scripts/links.py target/doc/chiplet*
 
 pack: setup ## Pack every crate that is published, without building the packages.

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the Python wheel, checks what is in it, and tests it in a clean environment of every Python that is installed.
-# Arguments go to pytest, which then runs on the first of them alone.
+# Arguments go to pytest, which then runs on the first of them alone. With --units the package is compiled as for tests, and
+# tested with its types on the first alone.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -8,9 +9,22 @@ crate=bindings/python work=target/python
 export CARGO_TARGET_DIR=$PWD/$work/build PYTHONDONTWRITEBYTECODE=1
 say() { printf 'python: %s\n' "$*"; }
 
-say "the wheel for manylinux2014, and an sdist"
-wheel=$(scripts/wheel.sh)
 mapfile -t found < <(scripts/pythons.sh)
+if [ "${1:-}" = --units ]; then
+  shift
+  [ ${#found[@]} -gt 0 ] || { say "no Python of 3.11 or later is installed" >&2; exit 1; }
+  ! command -v apt-get >/dev/null || scripts/setup.sh g++ python3-venv
+  found=("${found[0]}")
+  mkdir -p "$work"
+  grep maturin "$crate/requirements-build.txt" >"$work/maturin.txt"
+  scripts/venv.sh "$work/maturin" "$work/maturin.txt" "${found[0]#* }"
+  rm -rf "$work/units"
+  "$work/maturin/bin/maturin" build --locked --manifest-path "$crate/Cargo.toml" --interpreter "${found[0]#* }" --out "$work/units"
+  wheel=$(echo "$work"/units/*-abi3-*.whl) units=1
+else
+  say "the wheel for manylinux2014, and an sdist"
+  wheel=$(scripts/wheel.sh) units=
+fi
 
 # hnswlib, which tests compare with, is compiled.
 headers='import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")'
@@ -26,16 +40,20 @@ say "formatting and lints"
 cargo fmt --manifest-path "$crate/Cargo.toml" --check
 PYO3_PYTHON=${found[0]#* } cargo clippy --locked --quiet --all-targets --manifest-path "$crate/Cargo.toml" -- -D warnings
 
-auditwheel show "$wheel" | tr '\n' ' ' | grep -o '"manylinux_2_17_x86_64"' >/dev/null || { say "$wheel is no manylinux2014"; exit 1; }
-abi3audit --strict "$wheel"
-# Its page on PyPI is not beside the sources: what it links to must be somewhere, and nothing of it is yet.
-if unzip -p "$wheel" '*.dist-info/METADATA' | grep -nE '\]\(|https?://'; then
-  say "the description in $wheel links there"
-  exit 1
-fi
-bytes=$(stat -c %s "$wheel")
-say "$(basename "$wheel"): $((bytes / 1024)) KiB"
-[ "$bytes" -lt 10000000 ] || { say "it is to have less than 10 MB"; exit 1; }
+# What only the wheel as it is published has.
+check_wheel() {
+  auditwheel show "$wheel" | tr '\n' ' ' | grep -o '"manylinux_2_17_x86_64"' >/dev/null || { say "$wheel is no manylinux2014"; exit 1; }
+  abi3audit --strict "$wheel"
+  # Its page on PyPI is not beside the sources: what it links to must be somewhere, and nothing of it is yet.
+  if unzip -p "$wheel" '*.dist-info/METADATA' | grep -nE '\]\(|https?://'; then
+    say "the description in $wheel links there"
+    exit 1
+  fi
+  bytes=$(stat -c %s "$wheel")
+  say "$(basename "$wheel"): $((bytes / 1024)) KiB"
+  [ "$bytes" -lt 10000000 ] || { say "it is to have less than 10 MB"; exit 1; }
+}
+[ -n "$units" ] || check_wheel
 
 free_threaded=
 for each in "${found[@]}"; do
@@ -58,7 +76,7 @@ for each in "${found[@]}"; do
   run ../examples/readme.py
   run -m pytest --quiet -p no:cacheprovider --rootdir .. "$@"
   [ $# -eq 0 ] || exit 0
-  [ "$each" != "${found[0]}" ] || run ../examples/pictures.py "$PWD/$work"
+  [ -n "$units" ] || [ "$each" != "${found[0]}" ] || run ../examples/pictures.py "$PWD/$work"
 done
 
 first=$work/${found[0]%% *}/bin
@@ -66,6 +84,8 @@ say "types"
 "$first/python" -m mypy --config-file "$crate/pyproject.toml" --cache-dir "$work/mypy" "$crate"/{python,tests,examples}
 "$first/python" -m mypy.stubtest chiplet --mypy-config-file "$crate/pyproject.toml"
 "$first/pyright" --project "$crate/pyproject.toml" --pythonpath "$first/python"
+
+[ -z "$units" ] || { say "all passed"; exit 0; }
 
 say "the tests in four threads at once"
 (cd "$crate/tests" && "$OLDPWD/$first/python" -m pytest --quiet -p no:cacheprovider --rootdir .. --parallel-threads 4 --iterations 1 \
