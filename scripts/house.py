@@ -13,7 +13,8 @@ import sys
 import tomllib
 from pathlib import Path
 
-from circles import Crate, bare
+sys.dont_write_bytecode = True
+from circles import Crate, bare  # noqa: E402
 
 TOP = Path(__file__).resolve().parent.parent
 PARTS = {"library": "crates", "apps": "apps", "lab": "lab", "examples": "examples", "bindings": "bindings"}
