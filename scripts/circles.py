@@ -19,10 +19,15 @@ USE = re.compile(r"\b(pub(?:\([^)]*\))?\s+)?use\s+([^;]+);")
 PART = re.compile(r"((?:#\[[^\]]*\]\s*)*)(?:pub(?:\([^)]*\))?\s+)?mod\s+(\w+)\s*;")
 
 
+def bare(source):
+    """The source without comments and texts."""
+    texts = r'r(#*)".*?"\1|"(?:\\.|[^"\\])*"|\'(?:\\[^\']*|[^\'\\])\''
+    return re.sub(rf"//[^\n]*|/\*.*?\*/|{texts}", lambda m: "" if m[0][0] == "/" else '""', source, flags=re.S)
+
+
 def plain(source):
     """The source without comments, texts and test code."""
-    texts = r'r(#*)".*?"\1|"(?:\\.|[^"\\])*"|\'(?:\\[^\']*|[^\'\\])\''
-    source = re.sub(rf"//[^\n]*|/\*.*?\*/|{texts}", lambda m: "" if m[0][0] == "/" else '""', source, flags=re.S)
+    source = bare(source)
     while found := re.search(r"#\[cfg\((?:test|all\(test)[^\]]*\]\s*(?:#\[[^\]]*\]\s*)*", source):
         end, depth = found.end(), 0
         while end < len(source):

@@ -39,3 +39,149 @@ fn how_long_commands_take_and_what_they_fill_is_said_alike() {
         assert!(file(name).contains(said), "{name} does not say {said:?}");
     }
 }
+
+/// The pages that a user reads, and the most words that each may have: 12,000 in all.
+const BUDGETS: [(&str, usize); 8] = [
+    ("README.md", 600),
+    ("docs/guide.md", 1_800),
+    ("docs/tuning.md", 1_500),
+    ("docs/architecture.md", 2_500),
+    ("docs/correctness.md", 2_500),
+    ("docs/limitations.md", 1_000),
+    ("docs/row-formats.md", 1_200),
+    ("docs/benchmarks.md", 900),
+];
+
+#[test]
+fn each_page_keeps_its_budget_of_words() {
+    for (name, most) in BUDGETS {
+        let words = file(name).split_whitespace().count();
+        assert!(
+            words <= most,
+            "{name} has {words} words, its budget is {most}"
+        );
+    }
+    for page in pages("docs") {
+        let known = BUDGETS.iter().any(|(name, _)| *name == page);
+        assert!(
+            known,
+            "{page} has no budget in tests/readme.rs: not a page of docs"
+        );
+    }
+}
+
+const MONTHS: &str =
+    "January February March April May June July August September October November December";
+
+#[test]
+fn what_is_dated_stands_in_results_and_benchmarks() {
+    let dated = |word: &str| {
+        let shape: String = word
+            .chars()
+            .map(|c| if c.is_ascii_digit() { '0' } else { c })
+            .collect();
+        let is_commit = (7..=40).contains(&word.len())
+            && word
+                .bytes()
+                .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+            && shape.contains('0')
+            && shape != "0".repeat(word.len());
+        let month = shape.strip_suffix(" 0000");
+        is_commit
+            || shape.starts_with("0000-00-00")
+            || MONTHS.split(' ').any(|one| month == Some(one))
+    };
+    for page in pages("") {
+        let kept = ["results/", "docs/benchmarks.md", "CHANGELOG.md"];
+        if kept.iter().any(|kept| page.starts_with(kept)) {
+            continue;
+        }
+        let text = file(&page);
+        let words: Vec<_> = text
+            .split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'))
+            .collect();
+        let pairs = words.windows(2).map(|pair| pair.join(" "));
+        let found = words
+            .iter()
+            .map(|word| word.to_string())
+            .chain(pairs)
+            .find(|word| dated(word));
+        assert_eq!(
+            found, None,
+            "{page}: what was measured when belongs into results"
+        );
+    }
+}
+
+#[test]
+fn links_between_pages_lead_to_places_that_exist() {
+    let mut dead = Vec::new();
+    for page in pages("") {
+        let text = file(&page);
+        let defined = text.lines().filter(|line| line.starts_with('['));
+        let defined = defined.filter_map(|line| Some(line.split_once("]: ")?.1.trim()));
+        let inline = text
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| Some(rest.split_once(')')?.0));
+        for link in inline
+            .chain(defined)
+            .filter(|link| !link.contains("://") && !link.contains("::"))
+        {
+            let (path, place) = link.split_once('#').unwrap_or((link, ""));
+            let folder = Path::new(&page).parent().unwrap();
+            let to = if path.is_empty() {
+                page.clone()
+            } else {
+                folder.join(path).to_str().unwrap().to_owned()
+            };
+            let there = Path::new(env!("CARGO_MANIFEST_DIR")).join(&to);
+            let found = there.exists()
+                && (place.is_empty()
+                    || !to.ends_with(".md")
+                    || places(&file(&to)).any(|one| one == place));
+            if !found {
+                dead.push(format!("{page}: {link}"));
+            }
+        }
+    }
+    assert!(
+        dead.is_empty(),
+        "links that lead nowhere:\n{}",
+        dead.join("\n")
+    );
+}
+
+/// What a page's headings are called in links.
+fn places(page: &str) -> impl Iterator<Item = String> {
+    let headings = page.lines().filter(|line| line.starts_with('#'));
+    headings.map(|line| {
+        let kept = line.trim_start_matches('#').trim().to_lowercase();
+        let kept = kept
+            .chars()
+            .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    })
+}
+
+/// All Markdown below a folder, as paths from the top.
+fn pages(folder: &str) -> Vec<String> {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(top.join(folder)).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        let path = Path::new(folder).join(&name).to_str().unwrap().to_owned();
+        if entry.file_type().unwrap().is_dir() {
+            if !name.starts_with('.')
+                && !["target", "node_modules", "corpus"].contains(&name.as_str())
+            {
+                found.extend(pages(&path));
+            }
+        // The page of other programs is about to move to apps/advise.
+        } else if name.ends_with(".md") && path != "docs/advisor.md" {
+            found.push(path);
+        }
+    }
+    found
+}

@@ -2,8 +2,8 @@
 //! can be undone.
 //!
 //! It follows Baidu's MAO (Liu, Jin, Shu, Li, He: "Machine learning approach for NUMA optimization in warehouse scale
-//! computers"). Where MAO has a trained model this has a first-order law that can be explained and says nothing when a
-//! counter is missing. Memory is not migrated: cpus are bound to the node where most of the memory is.
+//! computers"), with a formula in place of the trained model. Without a counter it says nothing. Memory is not migrated: cpus
+//! are bound to the node where most of the memory is.
 //!
 //! | question | answered by |
 //! |---|---|

@@ -1,16 +1,15 @@
 //! `IvfTable`: inverted lists; the table whose queries split best.
 //!
-//! A query runs in three steps, none of which changes the index, so any number of threads may be in any of
-//! them:
+//! A query has three steps. None changes the index, so any number of threads may be in any of them:
 //!
 //! 1. `coarse`: the quantizer finds the `nprobe` lists whose centroids are nearest, of those that hold rows.
 //! 2. `scan`: the lists of a scan unit are searched for the nearest rows.
 //! 3. `merge`: the nearest of all units, ties broken by id; compared once more if the table refines.
 //!
-//! **Invariant: an answer is the `k` first rows of all lists visited, ordered by distance, then id.** That
-//! names no unit, so a split search equals an unsplit one exactly, however its units were cut.
+//! **Invariant: an answer is the `k` first rows of all lists visited, ordered by distance, then id.** So a split search equals
+//! an unsplit one exactly, however its units were cut.
 //!
-//! Faiss trains and encodes. What happens then depends on the code:
+//! Faiss trains and encodes. The code decides who scans:
 //!
 //! | code | scanned by | as |
 //! |---|---|---|
@@ -18,14 +17,12 @@
 //! | `SQ4`, `PQ<m>`, `PQ<m>x4`, `PQ<m>x4fs`, `PQ<m>x4fsr` | the same | `kernel::lookup` |
 //! | others: `RQ`, `LSQ`, `RaBitQ`, `FlatDedup`, `SQ6`, .. | Faiss (`faiss_scan`) | plain code without AVX |
 //!
-//! A table that refines (`..,RFlat`) keeps the rows a second time. Its lists find more rows than are wanted, and where a
-//! query's parts are merged these are compared once more (`refine`).
-//!
-//! Rows and queries may be mapped first (`OPQ..`, `PCA..`: `linear`), and lists found through groups of them
+//! A table that refines (`..,RFlat`) keeps the rows a second time, and `merge` compares more rows than are wanted with them
+//! (`refine`). Rows and queries may be mapped first (`OPQ..`, `PCA..`: `linear`), and lists found through groups of them
 //! (`IVF4096(IVF64,Flat)`: `groups`).
 //!
-//! Tables of the first two rows need Faiss no longer once they are built, unless lists are found through a graph
-//! (`IVF<n>_HNSW<m>`): then Faiss keeps that and does the coarse search.
+//! Once built, tables of the first two rows do not need Faiss, unless a graph finds their lists (`IVF<n>_HNSW<m>`): then Faiss
+//! keeps that and does the coarse search.
 
 mod adopt;
 mod batch;

@@ -23,14 +23,14 @@ pub const MAX_NORM: f64 = 4e18;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
-    /// Squared Euclidean distance.
+    /// Squared Euclidean distance (hnsw_rs' `DistL2` takes the root; Faiss does not).
     #[default]
     L2,
     /// `1 - cos` of the angle between the vectors, in `[0, 2]`. Rows and queries are scaled to length 1
     /// when they come in; a zero vector has no direction and is at distance 1 from everything. Computed as half the
     /// squared distance of the scaled vectors, which tells nearly parallel ones apart.
     Cosine,
-    /// The inner product, negated.
+    /// The inner product, negated; a zero vector is at distance 0 from everything.
     InnerProduct,
 }
 

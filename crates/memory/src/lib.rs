@@ -1,8 +1,7 @@
 //! Memory that a table owns: [`Region`]s with huge pages, filled in place or mapped from a file.
 //!
-//! A table of tens of megabytes in 4 KiB pages needs more page-table entries than a core caches, so a search misses in the TLB
-//! as often as in the cache. The allocator of the process cannot be told which blocks want huge pages, and it neither maps
-//! files nor says what the kernel gave. A region does all three.
+//! A table of tens of megabytes in 4 KiB pages needs more page-table entries than a core caches, so searches miss in the TLB.
+//! A region asks for huge pages, maps files, and says what the kernel gave.
 //!
 //! ```
 //! use chiplet_memory::{Pages, Region};
@@ -15,22 +14,18 @@
 //! # Ok::<(), chiplet_memory::MemoryError>(())
 //! ```
 //!
-//! # Where a region lies
-//!
 //! | bytes | memory | aligned to |
 //! |---|---|---|
 //! | under 64 KiB | the heap | [`ALIGNMENT`], 64 bytes |
 //! | under 1 MiB | whole pages, whatever [`Pages`] says | a page |
-//! | 1 MiB and more | as [`Pages`] says; a last part of at least 1 MiB gets a huge page, a smaller one small pages | 2 MiB, a page with [`Pages::Small`] |
+//! | 1 MiB and more | as [`Pages`] says; a last part of at least 1 MiB gets a huge page | 2 MiB, a page with [`Pages::Small`] |
 //! | part of a file | the system's file cache | as the offset in the file is, up to a page |
 //!
-//! So a region never costs twice what it holds, except with [`Pages::HugeTlb`], where its last huge page may be nearly
-//! empty. Linux does all of this. Elsewhere every region is on the heap, and a file is read instead of mapped.
+//! So a region never costs twice what it holds, except with [`Pages::HugeTlb`]. Elsewhere than on Linux every region is on the
+//! heap, and a file is read instead of mapped.
 //!
-//! # On which NUMA node
-//!
-//! The kernel chooses a page's node when the page is first used, near the core that uses it. [`MemoryPolicy::on`] says another one
-//! before that. Nothing is moved later: whoever wants memory elsewhere copies it.
+//! The kernel puts a page on the NUMA node of the core that first uses it. [`MemoryPolicy::on`] names another node before that.
+//! Nothing is moved later: whoever wants memory elsewhere copies it.
 
 mod error;
 mod granted;

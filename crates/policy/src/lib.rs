@@ -1,10 +1,9 @@
-//! chiplet's decisions as plain functions over values: where a table lives, when a
-//! placement changes, how a query is cut, who may take work from whom.
+//! chiplet's decisions as plain functions over values: where a table lives, when a placement changes, how
+//! a query is cut, who may take work from whom.
 //!
-//! **Everything here is pure.** No thread, clock, file or random number: a moment comes in as a
-//! [`Time`], load and traffic as numbers, queues as counts, and
-//! decisions come out as values. Equal arguments give equal answers, on every machine and in every run,
-//! so the executor and a simulator share this code and a decision can be replayed from a log.
+//! **Everything here is pure.** No thread, clock, file or random number: a moment comes in as a [`Time`], load and traffic as
+//! numbers, queues as counts, and decisions come out as values. Equal arguments give equal answers. So the executor and a
+//! simulator share this code, and a decision can be replayed from a log.
 //!
 //! | question | answered by |
 //! |---|---|
@@ -21,32 +20,8 @@
 //! | may an idle core help another domain, or a busy one? | [`is_worth_crossing`], [`has_surplus_worker`], [`ladder`] |
 //! | in which order does a group look at the others? | [`neighbours`], [`overflow_domains`] |
 //!
-//! Floats that are NaN, infinite or negative never panic: as load they count as 0, as a threshold
-//! they are replaced by the documented default.
-//!
-//! ```
-//! use std::time::Duration;
-//! use chiplet_policy::{DomainSpec, Planner, PlannerConfig, TableId, Time, Usage};
-//! use chiplet_topology::DomainId;
-//!
-//! let domains = (0..2).map(|id| DomainSpec::new(DomainId(id), 8)).collect();
-//! let mut planner = Planner::new(PlannerConfig::default(), domains);
-//! let tables: Vec<TableId> = (0..4).map(|slot| TableId { slot, generation: 0 }).collect();
-//! for &table in &tables {
-//!     planner.add_table(table, 64 << 20);
-//! }
-//! // Tables 0 and 2 share domain 0 and turn out to be the busy ones.
-//! let remap = (1..60).find_map(|second| {
-//!     let now = Time::from_secs(second);
-//!     // Each keeps four of the domain's eight cores busy.
-//!     let usage = Usage { busy: Duration::from_secs(4), bytes: 400 << 20 };
-//!     planner.record(tables[0], now, usage);
-//!     planner.record(tables[2], now, usage);
-//!     planner.tick(now, &[])
-//! });
-//! let placement = remap.expect("two hot tables on one domain are pulled apart").placement;
-//! assert_ne!(placement.homes(tables[0]), placement.homes(tables[2]));
-//! ```
+//! Floats that are NaN, infinite or negative never panic: as load they count as 0, as a threshold they are replaced by the
+//! documented default.
 
 // The names by which `settings!` finds this crate and serde, wherever it is used.
 #[cfg(feature = "serde")]

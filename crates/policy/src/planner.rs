@@ -1,33 +1,29 @@
 //! Usage in, placements out: windows, mapper and trigger as one value.
 //!
-//! The planner has no clock: whoever owns it records what tables used, calls
-//! [`tick`](Planner::tick) every now and then (once a second is plenty) and passes the time in. In each
-//! tick it looks, in this order, for
+//! The planner has no clock: its owner records what tables used and calls [`tick`](Planner::tick) with the time, once a second
+//! for example. It looks, in this order, for
 //!
 //! 1. a home that was asked for more than its time in the last second, where tables are placed by time;
 //! 2. a table that has outgrown its homes, by the fast window;
 //! 3. imbalance in the fast window;
 //! 4. imbalance in the slow window;
-//! 5. a table that needs its several homes no longer, by both windows.
+//! 5. a table that no longer needs its several homes, by both windows.
 //!
-//! The first for which the mapper finds a placement that is worth its moves becomes a [`Remap`]. What it
-//! must be worth: for 1, a gain in the last second, for 2 and 3, a gain in the fast window, and in the slow one too if it
-//! undoes an earlier remap; for 4, a gain in the slow window and no loss in the fast one, so that old load
-//! never overrules new; for 5, hardly any loss. [`Trigger`] says when the next remap may come.
+//! The first for which the mapper finds a placement worth its moves becomes a [`Remap`]: a gain in the last second (1), in the
+//! fast window (2, 3; in the slow one too if it undoes an earlier remap), or in the slow window without loss in the fast one
+//! (4). For 5 it must lose hardly anything. [`Trigger`] says when the next remap may come.
 //!
-//! What is a gain depends on what tables are placed by ([`MapperConfig::placing`]):
+//! What a gain is depends on [`MapperConfig::placing`]:
 //!
-//! * *By time*, the predicted wait ([`predicted_wait`](crate::predicted_wait)) of the domains that change, weighted by
-//!   their load, falls by the part [`min_gain`](TriggerConfig::min_gain) and by
-//!   [`min_wait`](TriggerConfig::min_wait) service times. Several homes are given up if that costs less than
-//!   `min_wait`. Of the moves that the mapper finds, no more are made than
-//!   [`max_cold`](TriggerConfig::max_cold) allows: those first that gain most for each byte that goes cold.
-//! * *By traffic*, as in arXiv 2605.10090, the busiest domain's traffic falls by the part `min_gain`. Several homes are
-//!   given up if that makes no new imbalance.
+//! * *By time*: the [predicted wait](crate::predicted_wait) of the changed domains, weighted by load, falls by
+//!   the part [`min_gain`](TriggerConfig::min_gain) and by [`min_wait`](TriggerConfig::min_wait) service times; giving homes up costs
+//!   less than `min_wait`. Moves that gain most for each byte that goes cold come first, up to
+//!   [`max_cold`](TriggerConfig::max_cold).
+//! * *By traffic* (arXiv 2605.10090): the busiest domain's traffic falls by the part `min_gain`; giving homes up makes no
+//!   new imbalance.
 //!
-//! Invariants: each change of the placement raises its version by one; the placement holds exactly the
-//! tables that were added and not removed, each with a home; time never runs backwards (an earlier `now`
-//! counts as the latest one).
+//! Invariants: each change raises the placement's version by one; it holds exactly the tables that are there, each with a
+//! home; an earlier `now` counts as the latest one.
 
 mod candidate;
 mod cold;
@@ -89,7 +85,31 @@ pub struct Remap {
     pub cold_bytes: u64,
 }
 
-/// Keeps track of load and decides where tables live. The crate's front page has an example.
+/// Keeps track of load and decides where tables live.
+///
+/// ```
+/// use std::time::Duration;
+/// use chiplet_policy::{DomainSpec, Planner, PlannerConfig, TableId, Time, Usage};
+/// use chiplet_topology::DomainId;
+///
+/// let domains = (0..2).map(|id| DomainSpec::new(DomainId(id), 8)).collect();
+/// let mut planner = Planner::new(PlannerConfig::default(), domains);
+/// let tables: Vec<TableId> = (0..4).map(|slot| TableId { slot, generation: 0 }).collect();
+/// for &table in &tables {
+///     planner.add_table(table, 64 << 20);
+/// }
+/// // Tables 0 and 2 share domain 0 and turn out to be the busy ones.
+/// let remap = (1..60).find_map(|second| {
+///     let now = Time::from_secs(second);
+///     // Each keeps four of the domain's eight cores busy.
+///     let usage = Usage { busy: Duration::from_secs(4), bytes: 400 << 20 };
+///     planner.record(tables[0], now, usage);
+///     planner.record(tables[2], now, usage);
+///     planner.tick(now, &[])
+/// });
+/// let placement = remap.expect("two hot tables on one domain are pulled apart").placement;
+/// assert_ne!(placement.homes(tables[0]), placement.homes(tables[2]));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Planner {
     config: PlannerConfig,

@@ -2,7 +2,8 @@
 
     python -m local.scale --nodes 100 --collections 10000
 
-Each piece is run several times; the table has the median, the least and the most. SCALE.md says what follows from it.
+Each piece is run several times; the table has the median, the least and the most. What follows from it is in
+results/lab/2026-11/ray-serve-scale.md.
 """
 
 import argparse

@@ -1,5 +1,5 @@
-//! Which instance to unbind when a node is too busy, and which service to bind when there is room: MAO's optimizer
-//! (section III.D, figure 7) as a pure policy.
+//! MAO's optimizer (section III.D, figure 7) as a pure policy: which instance to unbind when a node is too busy, and which
+//! service to bind when there is room.
 //!
 //! | file | holds |
 //! |---|---|
@@ -10,20 +10,18 @@
 //! | `unbind.rs` | strategies A and B |
 //! | `bind.rs` | the service to bind, and where to |
 //!
-//! An *instance* is a control group of a *service*; *bound* means that its cpus are those of one node.
+//! An *instance* is a control group of a *service*; *bound* means that its cpus are those of one node. A round unbinds an
+//! instance, or else binds a service:
 //!
-//! A round looks for an instance to unbind, and only if there is none for a service to bind:
+//! * **A** unbinds from a node whose cpus are more than 80 % busy.
+//! * **B** unbinds from a node that is busier than the least busy one by 15 points, and busier than 95 % of its own past. It
+//!   goes on until 10 points are left.
+//! * Both take an instance that uses more than its quota; of several the one that uses the least cpu time.
+//! * Otherwise all instances of the service with the largest predicted gain are bound, because they are to answer alike. Each
+//!   goes to the node that has most left of what it has least of. A binding that would be undone next is not made.
 //!
-//! * **A** unbinds from a node whose cpus are more than 80 % busy, an instance that uses more than its quota.
-//! * **B** unbinds from a node that is busier than the least busy one by 15 points, and busier than 95 % of its own past,
-//!   an instance that uses more than its quota. Once it has begun it goes on until 10 points are left.
-//! * Of several instances it is the one that uses the least cpu time, one at a time.
-//! * Otherwise the service with the largest predicted gain is bound: all of its instances, or none, because instances
-//!   of one service are to answer alike. Each goes to the node that has most left of what it has least of. A binding
-//!   that would be the next to be undone is not made.
-//!
-//! There is one action a minute at most, and none for an instance within 15 minutes of the last (the guard against
-//! ping-pong that Katalyst's memory balancer has). Equal observations at equal times give equal actions.
+//! There is one action a minute at most, and none for an instance within 15 minutes of the last, as in Katalyst's memory
+//! balancer. Equal observations at equal times give equal actions.
 
 mod bind;
 mod observed;

@@ -9,36 +9,24 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What is read
-//!
 //! | index | as |
 //! |---|---|
 //! | `IndexFlat`, `IndexFlatL2`, `IndexFlatIP` | [`FlatTable`](crate::FlatTable) |
-//! | `IndexHNSWFlat` | [`HnswTable`](crate::HnswTable), whose searches keep the index's `efSearch` candidates unless they say otherwise |
-//! | `IndexIVFFlat`; `IndexIVFScalarQuantizer` of 8 and 4 bits, fp16 and bf16; `IndexIVFPQ` and `IndexIVFPQFastScan` | [`IvfTable`], whose searches visit the index's `nprobe` lists unless they say otherwise |
+//! | `IndexHNSWFlat` | [`HnswTable`](crate::HnswTable) with the index's `efSearch` |
+//! | `IndexIVFFlat`; `IndexIVFScalarQuantizer` of 8 and 4 bits, fp16, bf16; `IndexIVFPQ`, `IndexIVFPQFastScan` | [`IvfTable`] with the index's `nprobe` |
 //! | `IndexIDMap`, `IndexIDMap2` over these | the same with those ids |
-//! | `IndexPreTransform` over inverted lists: `OPQMatrix`, `PCAMatrix`, `RandomRotationMatrix`, `LinearTransform`, and an L2 norm before them | [`IvfTable`] that maps queries |
-//! | `IndexRefineFlat` over inverted lists | [`IvfTable`] that keeps the rows and compares the best 1.5 k + 16 with them, whatever `k_factor` says |
+//! | `IndexPreTransform` over inverted lists: OPQ, PCA, random rotation, linear, and an L2 norm before them | [`IvfTable`] that maps queries |
+//! | `IndexRefineFlat` over inverted lists | [`IvfTable`] that compares the best 1.5 k + 16 with the rows |
 //!
-//! Inverted lists must be in the same bytes, and their centroids in an `IndexFlat` or an `IndexHNSWFlat`. Of the latter the
-//! graph is left out: the table looks at all centroids, as it does when it is [saved](crate::IvfTable::save).
+//! Centroids must be in an `IndexFlat` or an `IndexHNSWFlat`, whose graph is left out. Everything else is refused by the name
+//! of its class ([`BuildError::UnsupportedIndex`]). Files of Faiss 1.7.3 to 1.15.1 were tried; forms of 2018 and before are
+//! refused.
 //!
-//! Everything else is refused by the name of its class ([`BuildError::UnsupportedIndex`]).
+//! Distances are those of Faiss up to rounding, an inner product negated. Graphs are walked as Faiss 1.8 and later walk them.
+//! The tables of fast-scan codes are not rounded to 8 bits.
 //!
-//! Files of Faiss 1.7.3, 1.8.0, 1.10.0, 1.12.0 and 1.15.1 were tried. What these write of the above does not differ. Forms
-//! that Faiss last wrote in 2018 are refused.
-//!
-//! # What a table answers
-//!
-//! Distances are those of Faiss up to rounding, in the convention of [`Metric`](crate::Metric): an inner product is negated.
-//! Graphs are walked as Faiss walks them since 1.8, so that the same rows are found at the same `ef`, where no two distances
-//! tie or differ by rounding alone; 1.7 stops earlier where `ef` is small. Faiss rounds the tables of fast-scan codes to 8 bits and so their distances; a table does not.
-//!
-//! # Damage
-//!
-//! Nothing that is read is believed: no size before so many bytes are known to be there, and no link, list or id before it
-//! is known to lead somewhere. What is damaged is refused with what does not fit ([`BuildError::File`]), or becomes a table
-//! that answers something. Reading takes at most some three times the memory of the table.
+//! **Nothing that is read is believed.** A damaged file is refused ([`BuildError::File`]), or becomes a table that answers
+//! something. Reading takes at most three times the memory of the table.
 
 mod codes;
 mod graph;

@@ -1,34 +1,25 @@
-//! Scans by Faiss, for codes that this crate does not read itself: the first `k` rows by distance, then id, out of a library
-//! that orders by distance alone.
+//! Scans by Faiss, for codes that this crate does not read itself.
 //!
-//! A scan unit's lists are handed to Faiss in one call (or in several, if they are many). **Invariant: an answer is the `k`
-//! first rows of all lists visited, ordered by distance, then id.** That names no unit, so a split search equals an unsplit
-//! one exactly, however its units were cut. Faiss does not promise as much: which of several equally distant rows end up
-//! last among its `k` depends on the order in which it met them.
+//! **Invariant: an answer is the `k` first rows of all lists visited, ordered by distance, then id**, however its units were
+//! cut. Of equally distant rows Faiss keeps those that it met first. Therefore:
 //!
-//! Faiss is asked for more than `k` rows until its last one is farther away than the k-th; the rows up to
-//! there are then all there are, and can be put in order. With very many equally distant rows this would go on
-//! for long, so it ends at [`most_rows`], and each list of the call is scanned alone: as above if that
-//! succeeds within the same bound, else for its `k` rows in Faiss' order, which depends on the list alone.
+//! 1. A call asks for more than `k` rows until its last one is farther away than the k-th. Then all rows up to there are
+//!    known, and are put in order.
+//! 2. With very many equally distant rows this ends at [`most_rows`]. Then each list is scanned alone in the same way; if that
+//!    exceeds the bound too, the list gives `k` rows in Faiss' order, which depends on the list alone.
 //!
-//! Why answers still do not depend on how a query was cut: let `d` be the distance of the k-th row of the
-//! whole answer. All rows nearer than `d` are in whatever is returned. Rows at exactly `d` are in question
-//! only for lists where they are more than fit. If a list alone has more of them than the bound, so has every
-//! call that contains it: it always comes to the list's own fixed order. If it has not, its rows come in
-//! order of id, whether its call kept within the bound or fell back to its lists.
+//! Let `d` be the distance of the answer's k-th row. All nearer rows are returned. A list that has more rows at exactly `d`
+//! than the bound comes to its own fixed order in every call that contains it; any other list's rows come in order of id.
 //!
-//! A filter is applied to what Faiss returns, so a call is repeated for twice as many rows until enough of them are
-//! allowed, or there are no more.
+//! With a filter calls are repeated for twice as many rows until enough are allowed.
 //!
-//! The distance of a row must not depend on the other lists in the call. One kind of code breaks this: the
-//! 8-bit tables of residual fast-scan (`PQ<m>x4fsr`) are scaled to all lists of a call. For fast-scan,
-//! calls therefore are always the same runs of lists, [`SplitTable::grain`](chiplet_table::SplitTable::grain) each.
+//! Three traps of Faiss:
 //!
-//! Two traps of Faiss shape the calls. `nprobe` is a field of the index that `search_preassigned` reads as
-//! the number of lists it was passed: it is set once, before the index is shared, and shorter calls are
-//! filled up with list -1, which Faiss skips. And through the C interface every search adds to global statistics
-//! (`indexIVF_stats`) without synchronisation: a data race, on a cache line that travels between cores. `faiss.cpp`
-//! passes statistics of the call's own instead; fast-scan indexes write the global ones all the same.
+//! * Residual fast-scan (`PQ<m>x4fsr`) scales its 8-bit tables to all lists of a call. So calls of fast-scan are always the
+//!   same runs of [`grain`](chiplet_table::SplitTable::grain) lists.
+//! * `search_preassigned` reads `nprobe` from the index. It is set once; shorter calls end with lists -1.
+//! * Searches write global statistics without synchronisation. `faiss.cpp` passes statistics of the call's own; fast-scan
+//!   indexes write the global ones all the same.
 
 use chiplet_table::ivf_list_bytes;
 use chiplet_table::{Context, Neighbor, Probe, Query, SearchError, merge_nearest};

@@ -1,21 +1,21 @@
 //! Distances of one query to rows of product-quantizer codes: sums of table entries, exact where they matter.
 //!
-//! A row is `m` codes; the query has a table of distances for each of them, and a row's distance is the sum of the entries
-//! that its codes name. Most rows are too far away, which is found out in eight bits (the shuffles of "Quick ADC", André,
-//! Kermarrec and Le Scouarnec 2017):
+//! A row is `m` codes. The query has a table of distances for each, and a row's distance is the sum of the entries that its
+//! codes name. Most rows are too far away, which eight bits tell (the shuffles of "Quick ADC", André, Kermarrec and Le
+//! Scouarnec 2017):
 //!
-//! 1. The bound leaves a budget `B = bound - start - sum of each table's least entry` for what entries exceed their table's
-//!    least one by. Entries are stored as `floor((entry - least) * 254 / B)`, at most 255.
-//! 2. The bytes of 64 rows are looked up and added at once. Additions stop at 255, which is past any limit. Rows of many codes
-//!    would share out too few units: their bytes are summed up in 16 bits ([`Tables::fill`]).
-//! 3. As entries are rounded down, a row whose bytes sum up to more than the budget allows is farther away than the
-//!    bound, whatever was rounded. All others are summed up in `f32`, in the order of their codes.
+//! 1. The bound leaves a budget `B = bound - start - sum of each table's least entry`. Entries are stored as `floor((entry -
+//!    least) * 254 / B)`, at most 255.
+//! 2. The bytes of 64 rows are looked up and added at once. Additions stop at 255, which is past any limit. The bytes of rows
+//!    of many codes are summed up in 16 bits ([`Tables::fill`]).
+//! 3. Entries are rounded down, so a row whose bytes exceed the budget is farther away than the bound. All others are summed
+//!    up in `f32`, in the order of their codes.
 //!
-//! **So answers are exact**: rounding decides how many rows are summed up twice, and never which are found. When the bound
-//! shrinks, the limit shrinks with it, and the bytes are made anew once they have become too coarse.
+//! **So answers are exact**: rounding decides how many rows are summed up twice, never which are found. When the bound shrinks,
+//! the limit shrinks with it. The bytes are made anew once they are too coarse.
 //!
-//! Layout: as in `blocks`, a component being one byte with the code of a sub-quantizer, or with two codes of four bits, the
-//! first in the low half.
+//! Layout: as in `blocks`, a component being one byte with the code of a sub-quantizer, or two codes of four bits, the first
+//! in the low half.
 
 use super::below::{Below, MOST_LONG};
 use super::blocks::{BLOCK, List, SLACK, Sink};

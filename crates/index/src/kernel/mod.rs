@@ -12,19 +12,15 @@
 //! | `wide` | what the last three need of each set of instructions |
 //! | `prefetch` | a hint that some bytes will be read |
 //!
-//! # Why it is sound
-//!
-//! The `unsafe` code of this folder relies on two things, and each block cites one of them.
+//! Each `unsafe` block of this folder cites one of two reasons:
 //!
 //! - **Detected.** A function compiled for some instructions is called only where [`level`] has found them.
-//! - **Inside.** [`Rows`] holds `count` whole rows of `stride` bytes each, of which a kernel reads the first
-//!   `stride`; [`Rows::start`] compares a row number with `count`.
+//! - **Inside.** [`Rows`] holds `count` whole rows of `stride` bytes each, of which a kernel reads the first `stride`;
+//!   [`Rows::start`] compares a row number with `count`.
 //!
-//! # One order of addition
-//!
-//! Every level sums component `i` into lane `i % 16`, then lanes `i` and `i + 8`, `i + 4`, `i + 2`, `i + 1`. However many
-//! rows are computed at once, a row's distance is the same to the bit. AVX2 and AVX-512 agree to the bit as well; the
-//! portable level rounds once more for each component, as it has no fused multiply-add.
+//! **One order of addition.** Every level sums component `i` into lane `i % 16`, then lanes `i` and `i + 8`, `i + 4`, `i + 2`,
+//! `i + 1`. So a row's distance is the same to the bit, however many rows are computed at once, with AVX2 and AVX-512. The
+//! portable level has no fused multiply-add.
 
 #![allow(unsafe_code)]
 

@@ -1,31 +1,22 @@
 //! Placements from an empty machine: the two-ended hot-cold greedy, and the better of it and hottest-first.
 //!
-//! Tables that need several homes are poured first, then whole tables follow, from both ends of the list sorted by
-//! load ([`two_ended`]) or hottest first ([`from_scratch`] tries both).
+//! Tables with several homes are poured first. Whole tables follow, from both ends of the list by load ([`two_ended`]) or
+//! hottest first. [`from_scratch`] takes the better, so all bounds hold of it.
 //!
-//! **Bounds** for whole tables. Write `w[d]` for the cores of domain `d`, `W` for all cores, `m` for the number of
-//! domains, `u` for the mean load per core, `t` for the load of the table that was last put on the domain that
-//! ends busiest. No placement ends below `u`, so `t` matters only if that domain is above `u`, and then `t` came from
-//! the hot end, because a table from the cold end is placed only if its domain stays at or under `u`.
+//! **Bounds** for whole tables. `w[d]` are the cores of domain `d`, `W` all cores, `m` the domains, `u` the mean load per core,
+//! `t` the load put last on the domain that ends busiest, from the hot end if that is above `u`.
 //!
-//! 1. *Two-ended, domains of any sizes: at most `u + (m - 1) t / W`.* `t` went where `(L[d] + t) / w[d]` is least,
-//!    which is at most the mean of these values weighted by `w[d]`: `(sum of L + m t) / W <= (u W - t + m t) / W`,
-//!    because `t` itself is not yet in any `L`. This is the argument of R. L. Graham, Bounds for Certain
-//!    Multiprocessing Anomalies, 1966.
-//! 2. *Two-ended, equal domains: at most `3/2 - 1/(2m)` times the optimum.* If `t` is alone on its domain, it is a
-//!    lower bound of the optimum itself. Otherwise no domain was empty, or `t` would have gone there, and the first
-//!    table of each came from the hot end before `t`. With `t` these are `m + 1` tables of at least `t`, two of which
-//!    share a domain in any placement: the optimum is at least `2 t`, and 1 gives the rest. Loads 2, 2, 2, 1, 1 on two
-//!    domains reach the bound: 5 where 4 is possible.
-//! 3. *Hottest first, equal domains: at most `4/3 - 1/(3m)` times the optimum* (LPT; R. L. Graham, Bounds on
-//!    Multiprocessing Timing Anomalies, 1969). The cold end gives this up, as the example above shows.
-//! 4. *Hottest first, domains of any sizes: at most `2 - 2/(m + 1)` times the optimum* (T. Gonzalez, O. H. Ibarra and
-//!    S. Sahni, Bounds for LPT Schedules on Uniform Processors, 1977).
+//! 1. *Two-ended, any sizes: at most `u + (m - 1) t / W`* (R. L. Graham, Bounds for Certain Multiprocessing Anomalies, 1966).
+//!    `t` went where `(L[d] + t) / w[d]` is least, at most its weighted mean `(sum of L + m t) / W <= (u W - t + m t) / W`.
+//! 2. *Two-ended, equal domains: at most `3/2 - 1/(2m)` times the optimum.* Unless `t` is alone, each domain's first table came
+//!    from the hot end before it. Two of these `m + 1` share a domain in any placement: the optimum is at least `2 t`. Loads 2,
+//!    2, 2, 1, 1 on two domains reach it.
+//! 3. *Hottest first, equal domains: `4/3 - 1/(3m)`* (R. L. Graham, Bounds on Multiprocessing Timing Anomalies, 1969).
+//! 4. *Hottest first, any sizes: `2 - 2/(m + 1)`* (T. Gonzalez, O. H. Ibarra and S. Sahni, Bounds for LPT Schedules on Uniform
+//!    Processors, 1977).
 //!
-//! [`from_scratch`] takes the better of the two orders, so all four hold of it.
-//!
-//! Where tables are placed by time it also tries hottest first with an eye to caches and links (`budget`), and takes
-//! that if its busiest domain is at most `1 + stay` times as busy. All four bounds then hold times `1 + stay`.
+//! Placed by time, hottest first with an eye to caches and links (`budget`) wins if its busiest domain is at most `1 + stay`
+//! times as busy. The bounds then hold times `1 + stay`.
 
 use super::board::{Board, Seat};
 use super::item::{Item, hottest_first};
