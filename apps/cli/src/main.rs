@@ -5,13 +5,12 @@
 
 mod bench;
 mod compare;
-mod modes;
-mod simulate;
 mod topology;
 
-use clap::{Parser, Subcommand};
-use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
+
+use chiplet_bench::output;
+use clap::{Parser, Subcommand};
 
 /// Look at a machine the way chiplet does, as domains of cores that share a last-level cache, and measure on it.
 #[derive(Parser)]
@@ -26,7 +25,6 @@ enum Command {
     Topology(topology::Arguments),
     Bench(Box<bench::Arguments>),
     Compare(compare::Arguments),
-    Simulate(Box<simulate::Arguments>),
 }
 
 fn main() -> ExitCode {
@@ -35,35 +33,6 @@ fn main() -> ExitCode {
         Command::Topology(arguments) => topology::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
-        Command::Simulate(arguments) => simulate::run(&arguments),
     };
-    match result {
-        Ok(text) => print(&text),
-        Err(error) => {
-            eprintln!("chiplet: {}", explain(&error));
-            ExitCode::from(2)
-        }
-    }
-}
-
-/// An error and its causes; a cause that the message tells already is not told again.
-fn explain(error: &anyhow::Error) -> String {
-    let mut text = error.to_string();
-    for cause in error.chain().skip(1).map(ToString::to_string) {
-        if !text.contains(&cause) {
-            text = format!("{text}: {cause}");
-        }
-    }
-    text
-}
-
-/// Prints a result. A reader that has seen enough (`| head`) is no error.
-fn print(text: &str) -> ExitCode {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            eprintln!("chiplet: cannot write the result: {error}");
-            ExitCode::FAILURE
-        }
-        _ => ExitCode::SUCCESS,
-    }
+    output::finish("chiplet", result)
 }

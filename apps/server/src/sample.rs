@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use chiplet::index::{HnswConfig, normalized};
-use chiplet_workload::dataset::VectorSet;
+use chiplet_bench::workload::dataset::VectorSet;
 use prost::Message;
 use qdrant_client::qdrant::{PointStruct, Value};
 

@@ -34,7 +34,7 @@ pub struct Arguments {
     /// `small`: 8 tables of 1,500 x 64, 8 workers, caches to match.
     #[arg(long, value_enum, default_value_t = Shape::Full)]
     shape: Shape,
-    /// Graphs and traffic of a workload instead, as chiplet simulate and chiplet bench run it: paper-hnsw or a TOML file.
+    /// Graphs and traffic of a workload instead, as chiplet-simulate and chiplet bench run it: paper-hnsw or a TOML file.
     #[arg(long, value_name = "NAME or FILE.toml", conflicts_with_all = ["rows", "rows_as", "rerank", "skew", "work"])]
     workload: Option<String>,
     /// All tables' rows times this.

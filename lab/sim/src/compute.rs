@@ -7,7 +7,7 @@ use chiplet_index::{FlatTable, HnswConfig, HnswTable, Metric, RowFormat};
 use chiplet_table::{Context, Query, Table};
 use serde::Serialize;
 
-use crate::trace::mix;
+use chiplet_recipes::mix;
 
 /// Lists of 8-bit codes are scanned at 23 GB/s where [`Compute::scan_gbs`] is 28. On such a machine the list kernels
 /// take 23 to 25 GB/s of codes from an L2, 49 to 54 of `f16` and `bf16`, 82 of `f32`: about as many rows (2026-11-23).
@@ -25,7 +25,7 @@ pub struct Compute {
 }
 
 impl Default for Compute {
-    /// Measured on a 2-core Intel cloud machine (AVX-512, L2 of 2 MiB, 2026-11-22): `chiplet simulate --calibrate`.
+    /// Measured on a 2-core Intel cloud machine (AVX-512, L2 of 2 MiB, 2026-11-22): `chiplet-simulate --calibrate`.
     fn default() -> Self {
         Self {
             row_ns: 17.0,

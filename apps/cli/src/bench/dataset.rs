@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
+use chiplet_bench::workload::dataset::{AnnBenchmark, Clusters, VectorSet};
+use chiplet_bench::workload::truth::{self, Truth, TruthCache};
 use chiplet_index::Metric;
-use chiplet_workload::dataset::{AnnBenchmark, Clusters, VectorSet};
-use chiplet_workload::truth::{self, Truth, TruthCache};
 
 use super::arguments::Arguments;
 

@@ -4,14 +4,12 @@
 //! |---|---|
 //! | `arguments` | the command line: strategies, tables, rates |
 //! | `sizes` | how large tables are on this machine, and what they can show there |
-//! | `recipe` | `--workload`: a workload of the simulator's, drawn |
+//! | `recipe` | `--workload`: a workload that is written down, drawn |
 //! | `dataset`, `tables` | vectors and queries; an index over each part of them, with exact answers |
-//! | `output` | files and progress bars |
 //! | `recorder` | how each query ended |
 //! | `pools` | what is compared: chiplet's strategies, other pools |
 //! | `generator`, `usage` | one round: sending, and what that took |
-//! | `counted` | what the hardware counted (`crate::counters`), by query |
-//! | `stats` | the middle and the ends of a few values |
+//! | `counted` | what the hardware counted (`chiplet_bench::counters`), by query |
 //! | `summary` | medians, ratios, fairness |
 //! | `series` | the whole run: saturation, rounds in turn, the sweep, placements |
 //! | `scaling` | the run at several sizes, on several numbers of domains |
@@ -30,7 +28,6 @@ mod generator;
 mod kernel;
 mod machine;
 mod modes;
-pub(crate) mod output;
 mod pools;
 mod recipe;
 mod recorder;
@@ -38,7 +35,6 @@ pub(crate) mod report;
 mod scaling;
 mod series;
 mod sizes;
-pub(crate) mod stats;
 mod summary;
 mod tables;
 mod usage;
@@ -51,7 +47,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Context as _;
 
 pub(crate) use arguments::Arguments;
-use output::{writable, write};
+use chiplet_bench::output::{writable, write};
 use report::chart;
 use sizes::Caches;
 

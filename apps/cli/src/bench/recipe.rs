@@ -1,8 +1,8 @@
 //! `--workload`: the simulator's workloads, whose tables are built here and asked for real.
 
 use anyhow::{Context as _, ensure};
+use chiplet_bench::recipes::{Recipe, Table, Workload};
 use chiplet_index::RowFormat;
-use chiplet_sim::{Recipe, Table, Workload};
 
 use super::arguments::Arguments;
 

@@ -10,8 +10,7 @@ use chiplet_topology::Topology;
 use super::arguments::Arguments;
 use super::report::{Report, ScalePoint, ScaledStrategy};
 use super::sizes::Caches;
-use super::{generator, machine, recipe, series, sizes};
-use crate::simulate::here;
+use super::{machine, recipe, series, sizes};
 
 /// A point: so many domains, so many times the rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -64,7 +63,7 @@ pub(super) fn run(
             Err(error) => return Err(error),
         };
         if points.len() > 1 {
-            scaling.push(scaled(point, &found, (&machine, &arguments), stop));
+            scaling.push(scaled(point, &found, &machine));
         }
         let better = |kept: &Point| nearer(point, *kept);
         if report.as_ref().is_none_or(|(kept, _)| better(kept)) {
@@ -138,22 +137,7 @@ fn nearer(point: Point, other: Point) -> bool {
     point.domains > other.domains || (point.domains == other.domains && off(point) < off(other))
 }
 
-fn scaled(
-    point: Point,
-    report: &Report,
-    (machine, arguments): (&Topology, &Arguments),
-    stop: &AtomicBool,
-) -> ScalePoint {
-    // The model has no senders, and neither their cores.
-    let modelled = match stop.load(Ordering::Relaxed) {
-        true => Ok(Vec::new()),
-        false => generator::apart(machine, arguments.senders)
-            .and_then(|(machine, _)| here::modelled(report, &machine)),
-    };
-    let modelled = modelled.unwrap_or_else(|error| {
-        eprintln!("chiplet: no modelled figures beside these: {error:#}");
-        Vec::new()
-    });
+fn scaled(point: Point, report: &Report, machine: &Topology) -> ScalePoint {
     let strategies = report.strategies.iter().map(|strategy| ScaledStrategy {
         name: strategy.name.clone(),
         throughput_qps: strategy.throughput_qps,
@@ -162,9 +146,6 @@ fn scaled(
             .iter()
             .map(|round| round.throughput_qps)
             .collect(),
-        modelled_qps: modelled
-            .iter()
-            .find_map(|(name, qps)| (*name == strategy.name).then_some(*qps)),
     });
     ScalePoint {
         domains: point.domains,

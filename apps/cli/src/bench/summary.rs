@@ -8,8 +8,8 @@ use super::recorder::Record;
 use super::report::{
     Adaptation, Counters, Latency, RatioSpread, Ratios, Round, Steals, Strategy, WorstTable,
 };
-use super::stats::{median, spread};
-use chiplet_workload::fairness::jain_index;
+use chiplet_bench::stats::{median, spread};
+use chiplet_bench::workload::fairness::jain_index;
 
 /// A table needs this many answers, over all rounds, for its p99 to be compared with others'.
 const ENOUGH: usize = 100;

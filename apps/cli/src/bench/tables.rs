@@ -7,20 +7,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use anyhow::{Context as _, ensure};
+use chiplet_bench::recipes::Workload;
+use chiplet_bench::workload::dataset::VectorSet;
+use chiplet_bench::workload::truth::{self, Truth};
 use chiplet_index::{AnyTable, HnswConfig, HnswTable, Metric, Pages};
-use chiplet_sim::Workload;
 use chiplet_table::{Query, Table};
 use chiplet_topology::Topology;
-use chiplet_workload::dataset::VectorSet;
-use chiplet_workload::truth::{self, Truth};
 use indicatif::{MultiProgress, ProgressBar};
 use parking_lot::Mutex;
 
 use super::arguments::{Arguments, Graph, Kind};
 use super::dataset::{self, Dataset};
-use super::output::style;
 use super::recipe;
 use super::sizes::Caches;
+use chiplet_bench::output::style;
 
 /// All tables of a run.
 pub(crate) struct Tables {
@@ -200,9 +200,11 @@ impl Source {
                 let table = &workload.tables[number];
                 let drawn = workload.draw(number, arguments.queries as usize, arguments.seed);
                 let (k, width, graph) = match *table {
-                    chiplet_sim::Table::Graph { k, ef, .. } => (k, ef, true),
-                    chiplet_sim::Table::Lists { k, probes, .. } => (k, probes, false),
-                    chiplet_sim::Table::Task { .. } => unreachable!("refused when it was read"),
+                    chiplet_bench::recipes::Table::Graph { k, ef, .. } => (k, ef, true),
+                    chiplet_bench::recipes::Table::Lists { k, probes, .. } => (k, probes, false),
+                    chiplet_bench::recipes::Table::Task { .. } => {
+                        unreachable!("refused when it was read")
+                    }
                 };
                 let asked = Asked {
                     queries: Arc::new(drawn.queries),
@@ -235,9 +237,9 @@ impl Shape {
         })
     }
 
-    fn of(table: &chiplet_sim::Table) -> Self {
+    fn of(table: &chiplet_bench::recipes::Table) -> Self {
         let factory = match *table {
-            chiplet_sim::Table::Lists { lists, rows, .. } => {
+            chiplet_bench::recipes::Table::Lists { lists, rows, .. } => {
                 Some(recipe::factory(lists, rows as usize, table.rows_as()))
             }
             _ => None,

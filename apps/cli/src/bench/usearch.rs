@@ -1,10 +1,10 @@
 //! A usearch graph as a table: a second graph index, so that no claim rests on our own alone.
 
 use anyhow::Context as _;
+use chiplet_bench::workload::dataset::VectorSet;
 use chiplet_index::Metric;
 use chiplet_table::hnsw_query_bytes;
 use chiplet_table::{Context, Neighbor, Query, SearchError, Table};
-use chiplet_workload::dataset::VectorSet;
 use usearch::{Index, IndexOptions, MetricKind, ScalarKind};
 
 /// Links a node, as in `HnswConfig`, so that both graphs are alike.

@@ -53,7 +53,7 @@ Exit status: 0, whatever --check has found; 2 if a file cannot be read or is no 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
     if let Some(readme) = &arguments.table {
         let text = machines::renewed(readme)?;
-        crate::bench::output::write(readme, &text)?;
+        chiplet_bench::output::write(readme, &text)?;
         return Ok(String::new());
     }
     if !arguments.check.is_empty() {

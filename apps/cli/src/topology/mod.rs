@@ -146,9 +146,9 @@ fn machine(arguments: &Arguments) -> anyhow::Result<Topology> {
     }
     #[cfg(feature = "hwloc")]
     if let Some(path) = xml {
-        return Ok(chiplet_hwloc::from_xml(path, options)?);
+        return Ok(chiplet_bench::hwloc::from_xml(path, options)?);
     } else if let Some(spec) = synthetic {
-        return Ok(chiplet_hwloc::from_synthetic(spec, options)?);
+        return Ok(chiplet_bench::hwloc::from_synthetic(spec, options)?);
     }
     #[cfg(not(feature = "hwloc"))]
     if xml.is_some() || synthetic.is_some() {

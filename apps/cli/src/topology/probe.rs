@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use chiplet_probe::{Finding, Latencies, ProbeError};
+use chiplet_bench::probe::{Finding, Latencies, ProbeError};
 use chiplet_topology::{DomainList, Topology};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -23,12 +23,12 @@ pub(super) fn run(machine: &Topology, json: bool) -> Result<String, ProbeError> 
         ProgressStyle::with_template("measuring pairs of cores {wide_bar} {pos}/{len}")
             .expect("the template is valid"),
     );
-    let matrix = chiplet_probe::measure(machine, LIMIT, |progress| {
+    let matrix = chiplet_bench::probe::measure(machine, LIMIT, |progress| {
         bar.set_length(progress.of as u64);
         bar.set_position(progress.done as u64);
     })?;
     bar.finish_and_clear();
-    let finding = chiplet_probe::find_domains(&matrix);
+    let finding = chiplet_bench::probe::find_domains(&matrix);
     let proposed = finding.domains(machine);
     if json {
         let json = Json::of(&matrix, &finding, proposed);
@@ -201,7 +201,7 @@ impl Json {
 
 #[cfg(test)]
 mod tests {
-    use chiplet_probe::Sample;
+    use chiplet_bench::probe::Sample;
 
     use super::*;
 
@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn what_was_found_is_said_with_what_to_do() {
         let matrix = matrix(8);
-        let finding = chiplet_probe::find_domains(&matrix);
+        let finding = chiplet_bench::probe::find_domains(&matrix);
         let says = |told: &Topology| words(&finding, finding.domains(told).as_ref(), told);
         let hidden = says(&Topology::uniform(1, 8, 0));
         assert!(

@@ -73,7 +73,7 @@ fn a_workload_of_the_simulator_is_built_and_asked() {
     .unwrap();
     refused(
         &["--workload", task.to_str().unwrap()],
-        &["chiplet simulate"],
+        &["chiplet-simulate"],
     );
 }
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use chiplet_workload::dataset::VectorSet;
+use chiplet_bench::workload::dataset::VectorSet;
 use qdrant_client::qdrant::collections_client::CollectionsClient;
 use qdrant_client::qdrant::points_client::PointsClient;
 use qdrant_client::qdrant::vectors_config::Config;

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use chiplet_workload::dataset::VectorSet;
-use chiplet_workload::latency::{LatencyHandle, LatencyRecorder, LatencySummary};
-use chiplet_workload::load::{self, Load};
-use chiplet_workload::traffic::{Arrivals, Group, Traffic};
+use chiplet_bench::workload::dataset::VectorSet;
+use chiplet_bench::workload::latency::{LatencyHandle, LatencyRecorder, LatencySummary};
+use chiplet_bench::workload::load::{self, Load};
+use chiplet_bench::workload::traffic::{Arrivals, Group, Traffic};
 use qdrant_client::qdrant::points_client::PointsClient;
 use qdrant_client::qdrant::{Condition, CountPoints, Filter, Query, QueryPoints, SearchParams};
 use tokio::runtime::Runtime;

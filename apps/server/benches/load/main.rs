@@ -72,12 +72,12 @@ pub(crate) struct Plan {
     pub(crate) count: bool,
     pub(crate) reserve: usize,
     pub(crate) settings: Vec<(String, String)>,
-    pub(crate) words: chiplet_workload::dataset::VectorSet,
+    pub(crate) words: chiplet_bench::workload::dataset::VectorSet,
 }
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
-    let words = chiplet_workload::dataset::VectorSet::glove_sample(&arguments.datasets)?;
+    let words = chiplet_bench::workload::dataset::VectorSet::glove_sample(&arguments.datasets)?;
     let plan = Plan {
         rounds: arguments.rounds,
         lasting: Duration::from_secs(arguments.seconds),

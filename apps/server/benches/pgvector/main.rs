@@ -19,7 +19,7 @@ mod table;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use chiplet_workload::dataset::GloveSample;
+use chiplet_bench::workload::dataset::GloveSample;
 use clap::Parser;
 
 use common::process::{self, Process};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use bytes::{Bytes, BytesMut};
 use chiplet::index::HnswConfig;
-use chiplet_workload::dataset::GloveSample;
+use chiplet_bench::workload::dataset::GloveSample;
 use h2::client::SendRequest;
 use http::Request;
 use pgvector::Vector;

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use chiplet_workload::dataset::GloveSample;
-use chiplet_workload::latency::LatencyRecorder;
+use chiplet_bench::workload::dataset::GloveSample;
+use chiplet_bench::workload::latency::LatencyRecorder;
 use tokio::task::JoinSet;
 
 use super::peers::{Peer, RESULTS};

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::hits::Hits;
 use crate::machine::Ways;
-use crate::trace::mix;
+use chiplet_recipes::mix;
 
 const LINE: u64 = 64;
 

@@ -4,8 +4,8 @@ use chiplet_policy::queue::Terms;
 use chiplet_table::Class;
 
 use super::rows::Row;
-use crate::trace::mix;
 use crate::workload::{Arrivals, Ask, Asking, Stalled, Tenant};
+use chiplet_recipes::mix;
 
 /// Asks one table.
 pub(super) struct Client {

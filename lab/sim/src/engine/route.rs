@@ -9,7 +9,7 @@ use chiplet_topology::DomainId;
 
 use super::Engine;
 use super::queries::table_id;
-use crate::trace::mix;
+use chiplet_recipes::mix;
 
 /// How long a client of a closed loop waits after a refusal.
 pub(super) const PAUSE: u64 = 200_000;

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use chiplet_index::RowFormat;
 
-use super::{
-    Asking, Rerank, Scoring, Table, Workload, in_lines, list_bytes, listed, stride, touched,
+use chiplet_recipes::{
+    Asking, Rerank, Scoring, Table, Workload, in_lines, list_bytes, listed, mix, stride, touched,
 };
-use crate::trace::{ListShape, Lists, Recording, Scale, Walk, Walks, mix};
+
+use crate::trace::{ListShape, Lists, Recording, Scale, Walk, Walks};
 
 /// Numbers of candidates that walks are recorded with; a table takes the next larger one.
 const EFS: [usize; 7] = [16, 32, 64, 150, 300, 750, 1_500];
@@ -348,5 +349,47 @@ impl Prepared {
 
     pub(crate) fn lists(&self) -> &Lists {
         self.lists.as_ref().expect("recorded for tables of lists")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use chiplet_recipes::Recipe;
+
+    use super::*;
+
+    #[test]
+    fn so_many_queries_are_about_a_topic_and_end_in_its_tile() {
+        let recipe: Recipe = "name = 'two'\nqueries = 100_000\n\
+            topics = { share = 0.75, count = 4, spread = 0.2 }\n\
+            [[tables]]\nkind = 'hnsw'\ncount = 2\nrows = [100_000, 100_000]\ndims = [64]\n"
+            .parse()
+            .unwrap();
+        let sampling = Sampling {
+            queries: 20,
+            rows: 1_024,
+            ..Sampling::default()
+        };
+        let topics = recipe.workload(1).topics.unwrap();
+        let prepared = Prepared::new(recipe.workload(1), sampling, |_| {});
+        let aims: Vec<_> = (0..10_000).map(|query| prepared.aim(1, query)).collect();
+        let about: Vec<_> = aims.iter().filter(|aim| aim.query >= 20).collect();
+        assert!((7_300..7_700).contains(&about.len()), "{}", about.len());
+        let ends: BTreeSet<_> = about
+            .iter()
+            .map(|aim| ((aim.query - 20) / topics.of_each(), aim.tile))
+            .collect();
+        assert_eq!(ends.len(), 4, "{ends:?}");
+        let of_topics: BTreeSet<usize> = about.iter().map(|aim| aim.query).collect();
+        assert!(of_topics.len() > 3_000, "{}", of_topics.len());
+        // Another table's topics end elsewhere.
+        let other = (0..10_000).map(|query| prepared.aim(0, query));
+        let other: BTreeSet<_> = other
+            .filter(|aim| aim.query >= 20)
+            .map(|aim| aim.tile)
+            .collect();
+        assert!(ends.iter().all(|(_, tile)| !other.contains(tile)));
     }
 }

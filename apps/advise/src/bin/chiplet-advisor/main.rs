@@ -7,9 +7,10 @@ mod advise;
 mod balance;
 mod stop;
 
-use clap::{Parser, Subcommand};
-use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
+
+use chiplet_bench::output;
+use clap::{Parser, Subcommand};
 
 /// Say whether other programs would gain from a NUMA node, and bind them so that it can be undone.
 #[derive(Parser)]
@@ -30,33 +31,5 @@ fn main() -> ExitCode {
         Command::Advise(arguments) => advise::run(&arguments),
         Command::Balance(arguments) => balance::run(&arguments),
     };
-    match result {
-        Ok(text) => print(&text),
-        Err(error) => {
-            stop::say(&explain(&error));
-            ExitCode::from(2)
-        }
-    }
-}
-
-/// An error and its causes; a cause that the message tells already is not told again.
-fn explain(error: &anyhow::Error) -> String {
-    let mut text = error.to_string();
-    for cause in error.chain().skip(1).map(ToString::to_string) {
-        if !text.contains(&cause) {
-            text = format!("{text}: {cause}");
-        }
-    }
-    text
-}
-
-/// Prints a result. A reader that has seen enough (`| head`) is no error.
-fn print(text: &str) -> ExitCode {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            eprintln!("chiplet-advisor: cannot write the result: {error}");
-            ExitCode::FAILURE
-        }
-        _ => ExitCode::SUCCESS,
-    }
+    output::finish("chiplet-advisor", result)
 }

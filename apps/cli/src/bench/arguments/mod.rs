@@ -11,8 +11,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{bail, ensure};
+use chiplet_bench::workload::truth::Metric;
 use chiplet_topology::{DomainList, LevelChoice};
-use chiplet_workload::truth::Metric;
 
 pub(crate) use direct::{Index, Options as DirectOptions};
 pub(crate) use modes::{AutoNuma, Options as ModesOptions};
@@ -60,7 +60,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) tables: Option<u32>,
 
-    /// Tables and traffic of a workload instead, as chiplet simulate runs it: paper-hnsw, paper-ivf, or a TOML file (chiplet
+    /// Tables and traffic of a workload instead, as chiplet-simulate runs it: paper-hnsw, paper-ivf, or a TOML file (chiplet
     /// simulate --help shows one). --tables is then the number of each kind, --queries the most of each table
     #[arg(
         long,
@@ -295,7 +295,7 @@ impl Arguments {
         if let Some(name) = self.direct.stray() {
             bail!("{name} is for one table's own search: it needs --direct");
         }
-        crate::modes::check(&self.modes.modes, &self.modes.at.uses)?;
+        chiplet_bench::modes::check(&self.modes.modes, &self.modes.at.uses)?;
         ensure!(
             self.modes.autonuma.len() < 2 || self.modes.autonuma[0] != self.modes.autonuma[1],
             "--autonuma names a setting twice; name each once"

@@ -1,6 +1,6 @@
 //! What only `--modes` knows, of the command line.
 
-use crate::modes::{self, DEFAULT, Mode};
+use chiplet_bench::modes::{self, DEFAULT, Mode};
 
 /// Ways to deploy a service on a machine.
 #[derive(clap::Args, Clone, Debug)]

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{bail, ensure};
-use chiplet_baselines::{PLACEBO, Strategy};
+use chiplet_bench::baselines::{PLACEBO, Strategy};
 
 use super::values::{self, Kind};
 

@@ -4,7 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{bail, ensure};
-use chiplet_workload::truth::Metric;
+use chiplet_bench::workload::truth::Metric;
 
 /// Which index libraries the tables use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

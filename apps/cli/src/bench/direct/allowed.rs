@@ -1,9 +1,9 @@
 //! The rows that `--filter` allows, and recall among them.
 
 use anyhow::ensure;
+use chiplet_bench::workload::dataset::VectorSet;
+use chiplet_bench::workload::truth::Truth;
 use chiplet_table::{Filter, Query};
-use chiplet_workload::dataset::VectorSet;
-use chiplet_workload::truth::Truth;
 
 use super::super::arguments::Arguments;
 use super::super::dataset::Dataset;

@@ -15,10 +15,10 @@ use indicatif::{MultiProgress, ProgressBar};
 use super::super::arguments::{Arguments, Index};
 use super::super::dataset::Dataset;
 use super::super::machine;
-use super::super::output::style;
 #[cfg(feature = "faiss")]
 use super::super::tables;
 use super::super::usage::Usage;
+use chiplet_bench::output::style;
 
 /// A table that is ready to be searched, and what getting it took.
 pub(super) struct Built {

@@ -26,9 +26,9 @@ use indicatif::{MultiProgress, ProgressBar};
 
 use super::arguments::Arguments;
 use super::dataset;
-use super::output::{style, write};
 use allowed::Allowed;
 use build::Built;
+use chiplet_bench::output::{style, write};
 use measure::{Bench, Point};
 
 /// Builds the table, measures, and returns what goes to standard output.

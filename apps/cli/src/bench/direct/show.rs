@@ -6,9 +6,9 @@ use serde::Serialize;
 
 use super::super::arguments::Arguments;
 use super::super::dataset::Dataset;
-use super::super::stats::median;
 use super::build::Built;
 use super::measure::Result;
+use chiplet_bench::stats::median;
 
 /// One point, as `--json` has it. The first six are what other programs rely on.
 #[derive(Debug, Serialize)]
@@ -153,7 +153,7 @@ fn span(seconds: f64) -> String {
 }
 
 fn metric(source: &Dataset) -> &'static str {
-    use chiplet_workload::truth::Metric;
+    use chiplet_bench::workload::truth::Metric;
     match source.metric {
         Metric::L2 => "l2",
         Metric::Cosine => "cosine",

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
-use chiplet_workload::traffic::Traffic;
+use chiplet_bench::workload::traffic::Traffic;
 use parking_lot::Mutex;
 
 use super::arguments::Arguments;

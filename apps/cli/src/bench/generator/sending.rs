@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
-use chiplet_workload::load::{self, Load};
-use chiplet_workload::traffic::Arrival;
+use chiplet_bench::workload::load::{self, Load};
+use chiplet_bench::workload::traffic::Arrival;
 
 use super::super::pools::{Done, Job};
 use super::super::recorder::Client;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use chiplet_workload::traffic::{Arrivals, Change, Group, Traffic};
+use chiplet_bench::workload::traffic::{Arrivals, Change, Group, Traffic};
 
 use super::super::arguments::{Arguments, Kind};
 use super::super::tables::Tables;

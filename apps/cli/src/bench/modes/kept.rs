@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use super::super::arguments::{Arguments, Graph};
 use super::super::tables::{BuiltTable, Tables};
 use super::ranking;
-use crate::modes::Model;
+use chiplet_bench::modes::Model;
 
 /// Writes all tables to `folder`, and features where the model wants them.
 pub(super) fn save(folder: &Path, tables: &Tables, arguments: &Arguments) -> anyhow::Result<()> {

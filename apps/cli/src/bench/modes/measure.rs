@@ -9,14 +9,14 @@ use indicatif::ProgressBar;
 use super::super::arguments::{Arguments, AutoNuma};
 use super::super::generator::{self, Moment, Pace, Plan, Senders};
 use super::super::recorder::Recorder;
-use super::super::stats::median;
 use super::super::summary::{answered_in_time, latency};
 use super::super::tables::Tables;
 use super::autonuma::Balancing;
 use super::cpuset::Group;
 use super::fleet::Fleet;
 use super::report::{Figures, Mode, Use};
-use crate::modes::rate::{STEPS, Search, WITHIN};
+use chiplet_bench::modes::rate::{STEPS, Search, WITHIN};
+use chiplet_bench::stats::median;
 
 /// Requests outstanding for each core in the round that tells where to begin.
 const OUTSTANDING: usize = 8;

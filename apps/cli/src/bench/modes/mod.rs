@@ -36,10 +36,10 @@ use indicatif::{MultiProgress, ProgressBar};
 use super::arguments::{Arguments, AutoNuma, Choice, Graph, PoolKind};
 use super::generator::{self, Senders};
 use super::machine;
-use super::output::{style, write};
 use super::recorder::Recorder;
 use super::tables::Tables;
 use autonuma::Balancing;
+use chiplet_bench::output::{style, write};
 use cpuset::Group;
 use fleet::{Fleet, Member};
 use instance::Setup;
@@ -47,8 +47,8 @@ use measure::{Bench, Candidate};
 use plan::{Node, Nodes};
 use report::{Report, Use, Workload};
 
-use crate::modes::rate::WITHIN;
-use crate::modes::{Mode, Model};
+use chiplet_bench::modes::rate::WITHIN;
+use chiplet_bench::modes::{Mode, Model};
 
 /// Runs as one process of a mode.
 pub(super) fn instance(arguments: &Arguments) -> anyhow::Result<String> {

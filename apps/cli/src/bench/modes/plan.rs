@@ -3,7 +3,7 @@
 use anyhow::ensure;
 use chiplet_topology::{Domain, Topology};
 
-use crate::modes::Mode;
+use chiplet_bench::modes::Mode;
 
 /// Cpus that a process may be pinned to.
 #[derive(Clone, Debug, PartialEq, Eq)]

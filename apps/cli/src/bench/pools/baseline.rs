@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use chiplet_baselines::Strategy;
+use chiplet_bench::baselines::Strategy;
 use chiplet_table::{SearchError, Table};
 use chiplet_topology::Topology;
 
@@ -13,7 +13,7 @@ use crate::bench::report::Steals;
 use crate::bench::tables::BuiltTable;
 
 pub(super) struct Baseline {
-    pool: chiplet_baselines::Pool,
+    pool: chiplet_bench::baselines::Pool,
     tables: Vec<Arc<dyn Table>>,
 }
 
@@ -27,7 +27,7 @@ impl Baseline {
         tables: &[BuiltTable],
     ) -> anyhow::Result<Self> {
         let limit = bound(arguments, workers.count);
-        let pool = chiplet_baselines::Pool::start(&strategy, topology, workers.count, limit)
+        let pool = chiplet_bench::baselines::Pool::start(&strategy, topology, workers.count, limit)
             .with_context(|| format!("the pool {strategy} did not start"))?;
         Ok(Self {
             pool,

@@ -5,7 +5,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use chiplet_baselines::{Strategy, scrambled};
+use chiplet_bench::baselines::{Strategy, scrambled};
 use chiplet_executor::{
     Builder, Executor, Pin, PlannerConfig, RemapEvent, SplitConfig, TableId, Ticket,
 };

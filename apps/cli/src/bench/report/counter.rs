@@ -1,7 +1,7 @@
 //! What hardware counters give a query, each with its names: for the page, the terminal and `chiplet compare`.
 
 use super::{Counters, Strategy};
-use chiplet_charts::number::{percent, quantity};
+use chiplet_bench::charts::number::{percent, quantity};
 
 pub struct Counter {
     /// In full.

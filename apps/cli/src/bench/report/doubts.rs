@@ -2,7 +2,7 @@
 
 use super::Report;
 use super::summary::rounds_text;
-use chiplet_charts::number::{count, duration, fixed, percent, quantity};
+use chiplet_bench::charts::number::{count, duration, fixed, percent, quantity};
 
 /// Other work on the machine: above this part of its cores, and above half a core, the load average tells of some.
 const BUSY: f64 = 0.05;

@@ -47,8 +47,6 @@ pub fn scaling(strategies: &[Strategy]) -> Vec<ScalePoint> {
                 name: strategy.name.clone(),
                 throughput_qps: strategy.throughput_qps * domains as f64 / size.sqrt(),
                 rounds_qps: Vec::new(),
-                modelled_qps: (strategy.name == "ccd-aware" || strategy.name == "global-steal")
-                    .then_some(4e5 * domains as f64),
             })
             .collect(),
     };

@@ -5,14 +5,14 @@
 //! escapes it. The body is well-formed XML, which the tests hold it to.
 
 use super::chart::{self, section, tiles};
-use super::{Report, summary, tables};
-use chiplet_charts::number::count;
+use super::{Report, file, summary, tables};
+use chiplet_bench::charts::number::count;
 use maud::{Markup, PreEscaped, html};
 
 /// The whole page.
 pub fn page(report: &Report) -> String {
     let summary = summary::summary(report);
-    chiplet_charts::page(
+    chiplet_bench::charts::page(
         &format!("{} · chiplet bench", summary.headline),
         &html! {
             (opening(report, &summary))
@@ -24,10 +24,6 @@ pub fn page(report: &Report) -> String {
     )
 }
 
-/// How the block of JSON in a page begins and ends.
-const DATA: &str = "<script id=\"chiplet-bench\" type=\"application/json\">";
-const DATA_ENDS: &str = "</script>";
-
 /// The report itself, in a block of data that browsers leave alone.
 fn data(report: &Report) -> Markup {
     // A report holds numbers, texts and lists alone, and maps with text keys.
@@ -37,13 +33,7 @@ fn data(report: &Report) -> Markup {
         .replace('&', "\\u0026")
         .replace('<', "\\u003c")
         .replace('>', "\\u003e");
-    PreEscaped(format!("{DATA}{json}{DATA_ENDS}"))
-}
-
-/// The JSON in a page of [`page`].
-pub fn data_in(page: &str) -> Option<&str> {
-    let (_, rest) = page.split_once(DATA)?;
-    Some(rest.split_once(DATA_ENDS)?.0)
+    PreEscaped(format!("{}{json}{}", file::DATA, file::DATA_ENDS))
 }
 
 fn opening(report: &Report, summary: &summary::Summary) -> Markup {
@@ -92,13 +82,12 @@ fn charts(report: &Report) -> Markup {
         @if !report.scaling.is_empty() {
             (section(
                 "Where placement pays",
-                "Above 1 a strategy is better than the blind pool. Dashed and open: what the simulator gives for the same tables \
-                 and domains, with the costs of an EPYC 9654.",
+                "Above 1 a strategy is better than the blind pool.",
                 chart::scaling::sizes(&report.scaling),
             ))
             (section(
                 "How throughput grows with domains",
-                "Each line is a strategy's throughput over its own on the fewest domains. Dashed and open: modelled.",
+                "Each line is a strategy's throughput over its own on the fewest domains.",
                 chart::scaling::domains(&report.scaling),
             ))
         }

@@ -4,7 +4,7 @@
 //! agree.
 
 use super::{Report, Strategy};
-use chiplet_charts::number::{ABSENT, duration, fixed, quantity, ratio, spread};
+use chiplet_bench::charts::number::{ABSENT, duration, fixed, quantity, ratio, spread};
 
 /// What the page and the text begin with.
 pub struct Summary {

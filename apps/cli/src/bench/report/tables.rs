@@ -3,7 +3,7 @@
 use super::counter::{self, Counter};
 use super::summary::arrivals;
 use super::{CurvePoint, Domain, Generator, Latency, Machine, Report, Strategy, Workload};
-use chiplet_charts::number::{
+use chiplet_bench::charts::number::{
     ABSENT, bytes, count, duration, fixed, percent, quantity, ratio, spread,
 };
 use maud::{Markup, html};

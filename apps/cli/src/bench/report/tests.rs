@@ -2,7 +2,7 @@
 
 use super::html::page;
 use super::*;
-use chiplet_charts::number::{count, fixed, percent, quantity, ratio, spread};
+use chiplet_bench::charts::number::{count, fixed, percent, quantity, ratio, spread};
 
 /// The body, which must be well-formed XML, and with it each drawing.
 fn body(page: &str) -> roxmltree::Document<'_> {
@@ -35,7 +35,7 @@ fn check(report: &Report) -> String {
         1,
         "data, and nothing that runs"
     );
-    let data = super::html::data_in(&page).expect("the report's data");
+    let data = super::file::data_in(&page).expect("the report's data");
     serde_json::from_str::<serde_json::Value>(data).expect("the data is JSON");
     assert!(
         !page.contains("@import") && !page.contains("url("),
@@ -275,12 +275,11 @@ fn one_strategy_alone_gives_its_figures_and_no_comparison() {
 }
 
 #[test]
-fn several_sizes_and_numbers_of_domains_are_drawn_with_what_was_modelled() {
+fn several_sizes_and_numbers_of_domains_are_drawn() {
     let mut report = fixture::report(3);
     report.scaling = fixture::scaling(&report.strategies);
     let page = check(&report);
     assert_eq!(charts(&page), 9);
-    assert!(page.contains("ccd-aware, modelled"));
     assert!(page.contains("throughput, ratio to global-steal"));
     assert!(page.contains("throughput, times that of 4 domains"));
     // One point has nothing to be drawn against.
@@ -461,7 +460,7 @@ fn the_page_carries_the_report_as_it_is() {
     let mut report = fixture::report(3);
     report.strategies[1].name = "</script><b>&amp; \u{1}".into();
     let page = check(&report);
-    let data = super::html::data_in(&page).unwrap();
+    let data = super::file::data_in(&page).unwrap();
     let read: Report = serde_json::from_str(data).unwrap();
     assert_eq!(read.strategies[1].name, report.strategies[1].name);
     let value: serde_json::Value = serde_json::from_str(data).unwrap();

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{Report, Strategy, counter, summary};
-use crate::bench::stats::{median, spread};
+use chiplet_bench::stats::{median, spread};
 
 /// What is printed when a run is over.
 pub(crate) fn render(report: &Report) -> String {
@@ -175,7 +175,7 @@ fn scaling(out: &mut String, report: &Report, width: usize) {
             let rounds = strategy.rounds_qps.iter().zip(&first.rounds_qps);
             let ratios: Vec<f64> = rounds.map(|(mine, other)| mine / other).collect();
             let [low, high] = spread(&ratios);
-            let _ = write!(
+            let _ = writeln!(
                 out,
                 "{:width$}  {:>10.0} queries/s  {:.3} ({low:.2}-{high:.2}) of {}",
                 strategy.name,
@@ -183,10 +183,6 @@ fn scaling(out: &mut String, report: &Report, width: usize) {
                 median(ratios),
                 first.name
             );
-            let _ = match strategy.modelled_qps {
-                Some(modelled) => writeln!(out, "  modelled {modelled:.0} queries/s"),
-                None => writeln!(out),
-            };
         }
     }
 }

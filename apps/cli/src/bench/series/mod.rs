@@ -16,14 +16,14 @@ use super::arguments::{Arguments, Choice, Rate};
 use super::counted::per_query;
 use super::generator::{self, Moment, Outcome, Pace, Plan, Senders};
 use super::machine;
-use super::output::style;
 use super::pools::{self, Pool, Workers};
 use super::recorder::Recorder;
 use super::report::{self, CurvePoint, Generator, Latency, Report, Steals};
-use super::stats::median;
 use super::summary::{self, Summed};
 use super::tables::Tables;
 use chiplet_bench::counters::{Counters, Reading};
+use chiplet_bench::output::style;
+use chiplet_bench::stats::median;
 use placement::Followed;
 
 /// Rounds from which saturation is taken, after one that is not counted.

@@ -3,7 +3,7 @@
 use super::tlb::PageWalks;
 use super::{BLOCK, Hardware, LINE, Reader, entry_key, list_key};
 use crate::cache::Hits;
-use crate::trace::mix;
+use chiplet_recipes::mix;
 
 impl Hardware<'_> {
     /// The page walks of a part of a graph's walk that reads so many pages of a table of `bytes`, in which it reads these

@@ -2,7 +2,7 @@
 
 use super::{AXIS_HEIGHT, Chart, Layout, Look, Px, Scale, axis_below, figure, label_width, short};
 use crate::bench::report::{Steals, Strategy};
-use chiplet_charts::number::{ABSENT, percent, quantity, ratio};
+use chiplet_bench::charts::number::{ABSENT, percent, quantity, ratio};
 use maud::{Markup, html};
 
 /// Room for a ratio at the right end of a row.

@@ -3,7 +3,7 @@
 use super::lines::{Across, Axes, Panel, Point, Series, Unit, draw, plot};
 use super::{Chart, Layout, Look, Px, label_width, legend};
 use crate::bench::report::{CurvePoint, Latency, Report, Strategy, Workload};
-use chiplet_charts::number::{duration, fixed, percent, quantity};
+use chiplet_bench::charts::number::{duration, fixed, percent, quantity};
 use maud::{PreEscaped, html};
 
 /// Below this share of the sent rate a strategy did not keep up and its queue grew.
@@ -161,7 +161,7 @@ pub fn picture(report: &Report) -> Result<String, String> {
             font-family="system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif" {
             title { "Latency against load" }
             desc { (DESCRIPTION) }
-            style { (PreEscaped(chiplet_charts::CHART_STYLE)) }
+            style { (PreEscaped(chiplet_bench::charts::CHART_STYLE)) }
             @for (left, look, name) in entries {
                 g class=(look.class()) transform={ "translate(" (Px(left)) " 2)" } {
                     path.line d="M1 9H29" {}

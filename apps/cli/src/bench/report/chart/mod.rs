@@ -8,4 +8,4 @@ pub mod ratios;
 pub mod scaling;
 pub mod within_round;
 
-pub use chiplet_charts::*;
+pub use chiplet_bench::charts::*;

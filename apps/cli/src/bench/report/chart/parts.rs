@@ -4,7 +4,7 @@ use super::ratios::strip;
 use super::{AXIS_HEIGHT, Chart, Look, Px, Scale, axis_below, figure, label_width};
 use crate::bench::report::Strategy;
 use crate::bench::report::parts::{Part, parts, sources};
-use chiplet_charts::number::{quantity, ratio};
+use chiplet_bench::charts::number::{quantity, ratio};
 use maud::{Markup, html};
 
 const SOURCES: [&str; 3] = ["own L3", "another L3", "memory"];

@@ -2,8 +2,8 @@
 
 use super::Chart;
 use crate::bench::report::{PlacementHistory, Workload};
-use chiplet_charts::lanes::{Lane, Moments, lanes};
-use chiplet_charts::number::{count, percent};
+use chiplet_bench::charts::lanes::{Lane, Moments, lanes};
+use chiplet_bench::charts::number::{count, percent};
 use maud::{Markup, html};
 
 /// Lanes drawn for one strategy.

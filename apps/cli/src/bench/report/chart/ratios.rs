@@ -3,7 +3,7 @@
 use super::{AXIS_HEIGHT, Chart, Look, Px, Scale, axis_below, figure, label_width, short};
 use crate::bench::report::parts;
 use crate::bench::report::{Round, Strategy};
-use chiplet_charts::number::ratio;
+use chiplet_bench::charts::number::ratio;
 use maud::{Markup, html};
 
 /// What is compared, and which side is better.

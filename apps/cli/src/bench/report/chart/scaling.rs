@@ -1,14 +1,11 @@
-//! What placement gives at several sizes, and how throughput grows with domains; what the simulator gives, beside it.
+//! What placement gives at several sizes, and how throughput grows with domains.
 
 use super::lines::{Across, Axes, Panel, Point, Series, Unit, plot};
 use super::{Chart, Look, legend};
 use crate::bench::report::{ScalePoint, ScaledStrategy};
-use chiplet_baselines::Strategy as Named;
-use chiplet_charts::number::{fixed, ratio};
+use chiplet_bench::baselines::Strategy as Named;
+use chiplet_bench::charts::number::{fixed, ratio};
 use maud::{Markup, html};
-
-/// Dashes and another mark: what was modelled, in the colour of what was measured.
-const MODELLED: usize = 6;
 
 /// Ratios to the blind pool against the size of the tables.
 pub fn sizes(points: &[ScalePoint]) -> Chart {
@@ -31,9 +28,9 @@ pub fn sizes(points: &[ScalePoint]) -> Chart {
         true => point.bytes as f64 / point.cache_bytes as f64,
         false => point.size,
     };
-    let lines = lines(&points, x, |point, strategy, of| {
+    let lines = lines(&points, x, |point, strategy| {
         let base = point.strategies.iter().find(|other| other.name == base)?;
-        (strategy.name != base.name).then_some(of(strategy)? / of(base)?)
+        (strategy.name != base.name).then_some(measured(strategy)? / measured(base)?)
     });
     let title = format!("throughput, ratio to {base}");
     let x_title = match known {
@@ -65,12 +62,12 @@ pub fn domains(points: &[ScalePoint]) -> Chart {
     let lines = lines(
         &points,
         |point| point.workers as f64,
-        |_, strategy, of| {
+        |_, strategy| {
             let least = fewest
                 .strategies
                 .iter()
                 .find(|other| other.name == strategy.name)?;
-            Some(of(strategy)? / of(least)?)
+            Some(measured(strategy)? / measured(least)?)
         },
     );
     let title = format!("throughput, times that of {} domains", fewest.domains);
@@ -90,39 +87,34 @@ fn most_domains(points: &[ScalePoint]) -> usize {
 /// A line: its look, its name, and its points.
 type Line = (Look, String, Vec<Point>);
 
-type Of = fn(&ScaledStrategy) -> Option<f64>;
+fn measured(strategy: &ScaledStrategy) -> Option<f64> {
+    Some(strategy.throughput_qps).filter(|qps| *qps > 0.0)
+}
 
-/// What `y` gives of each strategy, measured and modelled.
+/// What `y` gives of each strategy.
 fn lines(
     points: &[&ScalePoint],
     x: impl Fn(&ScalePoint) -> f64,
-    y: impl Fn(&ScalePoint, &ScaledStrategy, Of) -> Option<f64>,
+    y: impl Fn(&ScalePoint, &ScaledStrategy) -> Option<f64>,
 ) -> Vec<Line> {
-    let measured: Of = |strategy| Some(strategy.throughput_qps).filter(|qps| *qps > 0.0);
-    let modelled: Of = |strategy| strategy.modelled_qps.filter(|qps| *qps > 0.0);
-    let mut lines = Vec::new();
-    for (of, dash, note) in [(measured, 0, ""), (modelled, MODELLED, ", modelled")] {
-        for (index, strategy) in points[0].strategies.iter().enumerate() {
-            let name = format!("{}{note}", strategy.name);
-            let place = |point: &&ScalePoint| {
-                let found = point.strategies.iter();
-                let mut found = found.filter(|other| other.name == strategy.name);
-                let value = y(point, found.next()?, of).filter(|value| value.is_finite())?;
-                let tip = format!("{name}: {} at {}", ratio(value), fixed(x(point), 2));
-                Some(Point {
-                    x: x(point),
-                    y: value,
-                    open: dash > 0,
-                    tip,
-                })
-            };
-            let places: Vec<Point> = points.iter().filter_map(place).collect();
-            if !places.is_empty() {
-                lines.push((Look(index + dash), name, places));
-            }
-        }
-    }
-    lines
+    let line = |(index, strategy): (usize, &ScaledStrategy)| {
+        let name = &strategy.name;
+        let place = |point: &&ScalePoint| {
+            let mut found = point.strategies.iter();
+            let found = found.find(|other| other.name == *name)?;
+            let value = y(point, found).filter(|value| value.is_finite())?;
+            Some(Point {
+                x: x(point),
+                y: value,
+                open: false,
+                tip: format!("{name}: {} at {}", ratio(value), fixed(x(point), 2)),
+            })
+        };
+        let places: Vec<Point> = points.iter().filter_map(place).collect();
+        (!places.is_empty()).then(|| (Look(index), name.clone(), places))
+    };
+    let strategies = points[0].strategies.iter().enumerate();
+    strategies.filter_map(line).collect()
 }
 
 fn drawn(lines: Vec<Line>, title: &str, (x_title, x): (&str, Across)) -> Markup {
@@ -145,6 +137,6 @@ fn drawn(lines: Vec<Line>, title: &str, (x_title, x): (&str, Across)) -> Markup 
     };
     html! {
         (legend(names.iter().map(|(look, name)| (*look, name.as_str()))))
-        (plot(title, "one line for each strategy, measured and modelled", &[panel], &axes))
+        (plot(title, "one line for each strategy", &[panel], &axes))
     }
 }

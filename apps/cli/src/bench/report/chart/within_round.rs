@@ -3,8 +3,8 @@
 use super::lines::{Across, Axes, Panel, Point, Series, Unit, plot};
 use super::{Chart, Look, legend};
 use crate::bench::report::{Strategy, Workload};
-use crate::bench::stats::median;
-use chiplet_charts::number::{duration, quantity};
+use chiplet_bench::charts::number::{duration, quantity};
+use chiplet_bench::stats::median;
 use maud::html;
 
 /// p99 by tenth of the round: the median over rounds of each tenth.

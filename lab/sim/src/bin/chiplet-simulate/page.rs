@@ -1,0 +1,138 @@
+//! The figures as one HTML page that needs nothing else.
+
+use chiplet_bench::charts::{Layout, Look, Px, figure};
+use chiplet_sim::Served;
+use maud::{Markup, html};
+
+use super::text;
+use super::{Report, Run};
+
+/// The whole page.
+pub(super) fn page(report: &Report) -> String {
+    let title = format!("{} on {}, modelled", report.workload.name, report.machine);
+    let main = html! {
+        header {
+            p.kicker { "chiplet-simulate · seed " (report.seed) }
+            h1 { (title) }
+            p.lede {
+                @if report.measured.is_none() { "No machine was measured. " }
+                @else { "Modelled, but for the table that puts what was measured beside it. " }
+                "The decisions are chiplet's own; caches, links and memory are a model, and "
+                "what queries read is recorded from real searches and scaled."
+            }
+        }
+        @if report.workload.shared_tables() > 0 {
+            section { h2 { "Throughput at saturation" } (throughput(report)) }
+        } @else {
+            section { h2 { "Throughput" } (throughput(report)) }
+        }
+        @if !report.workload.asking.tenants.is_empty() {
+            section { h2 { "What became of whose queries" } (tenants(report)) }
+        }
+        section { h2 { "All figures" } pre { (text::render(report)) } }
+    };
+    chiplet_bench::charts::page(&format!("{title} · chiplet-simulate"), &main)
+}
+
+/// What is told of each tenant.
+const COLUMNS: [&str; 13] = [
+    "strategy · CCDs",
+    "who",
+    "class",
+    "tables",
+    "done",
+    "expired",
+    "refused",
+    "home",
+    "away",
+    "wait p50,\u{a0}µs",
+    "p99,\u{a0}µs",
+    "p99.9,\u{a0}µs",
+    "time",
+];
+
+/// A row for each tenant of each run.
+fn tenants(report: &Report) -> Markup {
+    html! {
+        p {
+            "Expired: in the queue; passed over by a worker, as too little time was left; while they ran. Home and away: "
+            "where they began. Waits are from arrival to start, of those that began."
+        }
+        div.scroll role="region" tabindex="0" aria-label="What became of whose queries" {
+            table aria-label="What became of whose queries" {
+                thead { tr { @for column in COLUMNS { th scope="col" { (column) } } } }
+                tbody {
+                    @for run in &report.runs {
+                        @for served in &run.outcome.tenants { (tenant(run, served)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn tenant(run: &Run, served: &Served) -> Markup {
+    let (expired, wait) = (served.expired, served.wait_us);
+    html! {
+        tr {
+            th scope="row" {
+                (run.outcome.strategy) " · " (run.outcome.domains)
+                @if let Some(load) = run.load { " · " (load) " %" }
+            }
+            td { (served.name) }
+            td { (served.class) }
+            td { (served.tables) }
+            td { (served.done) }
+            td { (expired.waiting) " / " (expired.passed_over) " / " (expired.late) }
+            td { (served.refused) }
+            @if served.at_home + served.away == 0 { td { "-" } td { "-" } }
+            @else { td { (served.at_home) } td { (served.away) } }
+            @for value in [wait.p50, wait.p99, wait.p999] { td { (format!("{value:.0}")) } }
+            td { (format!("{:.1} %", 100.0 * served.time_share)) }
+        }
+    }
+}
+
+/// A bar for each saturated run.
+fn throughput(report: &Report) -> Markup {
+    const ROW: f64 = 30.0;
+    let runs: Vec<_> = text::saturated(report).collect();
+    let highest = runs.iter().map(|outcome| outcome.qps).fold(1.0, f64::max);
+    let mut names: Vec<&str> = Vec::new();
+    for outcome in &runs {
+        if !names.contains(&outcome.strategy.as_str()) {
+            names.push(&outcome.strategy);
+        }
+    }
+    let described: Vec<String> = runs
+        .iter()
+        .map(|outcome| {
+            let (domains, qps) = (outcome.domains, outcome.qps);
+            format!(
+                "{} on {domains} domains: {qps:.0} queries/s",
+                outcome.strategy
+            )
+        })
+        .collect();
+    figure(
+        "Throughput at saturation",
+        &described.join("; "),
+        |layout: Layout| {
+            let left = if layout.narrow() { 130.0 } else { 220.0 };
+            let width = layout.width() - left - 80.0;
+            let drawing = html! {
+                @for (at, outcome) in runs.iter().enumerate() {
+                    @let y = at as f64 * ROW;
+                    @let look = names.iter().position(|name| *name == outcome.strategy).unwrap_or(0);
+                    @let long = width * outcome.qps / highest;
+                    text x="0" y=(Px(y + 16.0)) { (outcome.strategy) " · " (outcome.domains) }
+                    g class=(Look(look).class()) {
+                        rect.bar x=(Px(left)) y=(Px(y + 5.0)) height="13" width=(Px(long)) rx="1.5" {}
+                    }
+                    text x=(Px(left + long + 6.0)) y=(Px(y + 16.0)) { (format!("{:.0}", outcome.qps)) }
+                }
+            };
+            (runs.len() as f64 * ROW, drawing)
+        },
+    )
+}
