@@ -48,12 +48,12 @@
 //! | --- | --- | --- |
 //! | `hwloc` | detection through hwloc beside the Linux reader | libhwloc 2.1+ (Debian: libhwloc-dev, libudev-dev) |
 //! | `serde` | settings can be read and written, snapshots written | nothing |
-//! | `tracing` | a span for each task, whose parent is the span that is current at the submit | nothing |
+//! | `tracing` | a span for each task; its parent is the current span at the submit | nothing |
 //! | `metrics` | `MetricsExport`: all figures for any exporter of the crate [`metrics`](https://docs.rs/metrics) | nothing |
-//! | `hnsw_rs` | graphs built with the hnsw_rs crate as an [`index::HnswTable`](chiplet_index), which else builds its own | nothing |
-//! | `faiss` | [`index::IvfTable`](chiplet_index) over Faiss, which is built with it | cmake 3.24+, a C++ compiler, OpenBLAS |
+//! | `hnsw_rs` | graphs built with the hnsw_rs crate become an [`index::HnswTable`](chiplet_index) | nothing |
+//! | `faiss` | [`index::IvfTable`](chiplet_index) is built by Faiss | cmake 3.24+, a C++ compiler, OpenBLAS |
 //!
-//! Features only add. Without any no C library is needed.
+//! Features only add. Without features no C library is needed.
 
 #[cfg(feature = "metrics")]
 pub use chiplet_executor::MetricsExport;
