@@ -1,14 +1,10 @@
 //! Inverted lists of rows that are mapped first (`OPQ..`, `PCA..`, `RR..`), and lists that are found through groups.
 
-#![cfg(feature = "faiss")]
-
-mod common;
-
 use std::collections::HashSet;
 
+use crate::common::{WORD_DIM, recall, unsplit, words};
 use chiplet_index::{BuildError, FlatTable, IvfConfig, IvfTable, Metric};
 use chiplet_table::{Context, Neighbor, Query, SplitTable, Table};
-use common::{WORD_DIM, recall, unsplit, words};
 
 const METRICS: [Metric; 3] = [Metric::L2, Metric::Cosine, Metric::InnerProduct];
 

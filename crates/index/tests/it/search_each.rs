@@ -1,4 +1,5 @@
 //! Answers that are given one by one: equal to those of single searches, each once, and without an allocation.
+
 #![allow(
     unsafe_code,
     reason = "a global allocator that counts is an unsafe trait"

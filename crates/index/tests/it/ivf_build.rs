@@ -1,16 +1,12 @@
 //! Building an IVF table, or taking over an index of Faiss: what is reported, and what is refused.
 
-#![cfg(feature = "faiss")]
-
-mod common;
-
 use std::ops::ControlFlow;
 
+use crate::common::{assert_progress, clustered, recall};
 use chiplet_index::{
     BuildError, BuildOptions, FlatTable, IvfConfig, IvfTable, MAX_NORM, Metric, Stage,
 };
 use chiplet_table::{Context, Query, Table};
-use common::{assert_progress, clustered, recall};
 use faiss::index::index_factory;
 use faiss::{Index, MetricType};
 

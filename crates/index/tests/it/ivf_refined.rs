@@ -1,17 +1,13 @@
 //! Inverted lists that keep the rows beside their codes (`..,RFlat`), and answer with exact distances.
 
-#![cfg(feature = "faiss")]
-
-mod common;
-
 use std::sync::LazyLock;
 
-use chiplet_index::{FlatTable, IvfConfig, IvfTable, Metric, Pages, Refined, RowFormat};
-use chiplet_table::{Context, Filter, Query, SplitTable, Table};
-use common::{
+use crate::common::{
     WORD_DIM, assert_stops_wherever_it_asks, assert_well_formed, mapped, recall, split, unsplit,
     words,
 };
+use chiplet_index::{FlatTable, IvfConfig, IvfTable, Metric, Pages, Refined, RowFormat};
+use chiplet_table::{Context, Filter, Query, SplitTable, Table};
 use proptest::prelude::*;
 
 const METRICS: [Metric; 3] = [Metric::L2, Metric::Cosine, Metric::InnerProduct];

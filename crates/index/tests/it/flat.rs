@@ -1,12 +1,10 @@
 //! Exact search: what everything else is measured against.
 
-mod common;
-
+use crate::common::{clustered, duplicated, split, unsplit};
 use chiplet_index::{
     BuildError, FlatTable, HnswConfig, HnswTable, MAX_NORM, Metric, RowFormat, normalized,
 };
 use chiplet_table::{Context, Query, SplitTable, Table};
-use common::{clustered, duplicated, split, unsplit};
 use proptest::prelude::*;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};

@@ -1,15 +1,11 @@
 //! Larger indexes that Faiss writes here and now, read without it and compared with Faiss in memory.
 
-#![cfg(feature = "faiss")]
-
-mod common;
-
 use std::path::{Path, PathBuf};
 
+use crate::common::{WORD_DIM, recall, split, unsplit, words};
 use chiplet_index::faiss_file::{self, Options};
 use chiplet_index::{AnyTable, IvfTable, Metric};
 use chiplet_table::{Neighbor, Query, Table};
-use common::{WORD_DIM, recall, split, unsplit, words};
 use faiss::index::autotune::ParameterSpace;
 use faiss::index::io::write_index;
 use faiss::index::{IndexImpl, index_factory};

@@ -1,15 +1,13 @@
 //! Indexes that Faiss serialised as tables: they answer as Faiss does, and damaged ones are refused.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::common::inputs;
+use crate::common::{assert_well_formed, split, unsplit};
 use chiplet_index::faiss_file::{self, Options};
 use chiplet_index::{AnyTable, BuildError, ExactRows, Metric};
 use chiplet_table::{Context, Neighbor, Query, Table};
-use common::inputs;
-use common::{assert_well_formed, split, unsplit};
 use proptest::prelude::*;
 use serde_json::Value;
 

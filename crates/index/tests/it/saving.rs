@@ -1,14 +1,12 @@
 //! What happens to a table's file when saving it, or memory for it, is refused, and when its rows are damaged unseen.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::common::{clustered, mapped, split, unsplit};
 use chiplet_index::{BuildError, FileError, FlatConfig, FlatTable, Metric, Pages};
 use chiplet_memory::MemoryError;
 use chiplet_table::{Context, Query, SplitTable, Table};
-use common::{clustered, mapped, split, unsplit};
 use tempfile::TempDir;
 
 const DIM: usize = 24;
@@ -195,7 +193,7 @@ mod limited {
     fn save_in_child(path: &Path, before: &str) -> (ExitStatus, String) {
         let output = Command::new("sh")
             .arg("-c")
-            .arg(format!("{before} ulimit -c 0; ulimit -f 128; exec \"$0\" limited::child --exact --nocapture"))
+            .arg(format!("{before} ulimit -c 0; ulimit -f 128; exec \"$0\" saving::limited::child --exact --nocapture"))
             .arg(std::env::current_exe().unwrap())
             .env(PATH, path)
             .output()

@@ -1,11 +1,9 @@
 //! A caller's own graph as a table: it answers as its links lead, and what cannot be searched is refused.
 
-mod common;
-
+use crate::common::unsplit;
 use chiplet_index::hnsw::Graph;
 use chiplet_index::{BuildError, FlatTable, HnswConfig, HnswTable, Metric, Pages, RowFormat};
 use chiplet_table::{Context, Query, Table};
-use common::unsplit;
 
 fn config(metric: Metric) -> HnswConfig {
     HnswConfig::new(metric)

@@ -1,17 +1,13 @@
 //! The IVF table against Faiss called directly, and split searches against unsplit ones, by kind of index.
 
-#![cfg(feature = "faiss")]
-
-mod common;
-
 use std::sync::LazyLock;
 
-use chiplet_index::{BuildError, FlatTable, IvfConfig, IvfTable, Metric, normalized};
-use chiplet_table::{Context, Filter, Neighbor, Query, SearchError, SplitTable, Table};
-use common::{
+use crate::common::{
     assert_concurrent_equals_sequential, assert_well_formed, clustered, duplicated,
     on_eight_threads, recall, split, unsplit,
 };
+use chiplet_index::{BuildError, FlatTable, IvfConfig, IvfTable, Metric, normalized};
+use chiplet_table::{Context, Filter, Neighbor, Query, SearchError, SplitTable, Table};
 use faiss::index::autotune::ParameterSpace;
 use faiss::index::{IndexImpl, index_factory};
 use faiss::{Idx, Index, MetricType};
@@ -240,7 +236,7 @@ fn every_set_of_instructions_answers_alike() {
         .map(|level| {
             let path = folder.path().join(level);
             let done = std::process::Command::new(std::env::current_exe().unwrap())
-                .args(["--ignored", "--exact", "write_answers"])
+                .args(["--ignored", "--exact", "ivf::write_answers"])
                 .env("CHIPLET_SIMD", level)
                 .env("CHIPLET_TEST_ANSWERS", &path)
                 .output()

@@ -1,10 +1,8 @@
 //! Filters and radii: the answers of an exact search over the allowed rows, or nearly so.
 
-mod common;
-
+use crate::common::{clustered, mapped, unsplit};
 use chiplet_index::{FlatTable, HnswConfig, HnswTable, Metric, RowFormat};
 use chiplet_table::{Filter, Neighbor, Query, Table};
-use common::{clustered, mapped, unsplit};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 

@@ -1,10 +1,8 @@
 //! Rows that are equal do not keep a graph from finding the others, and all of them are found when asked for.
 
-mod common;
-
+use crate::common::{clustered, mapped};
 use chiplet_index::{FlatTable, HnswConfig, HnswTable, Metric, Pages, RowFormat};
 use chiplet_table::{Context, Filter, Neighbor, Query, Table};
-use common::{clustered, mapped};
 
 const DIM: usize = 24;
 const QUERIES: usize = 60;

@@ -1,12 +1,10 @@
 //! How a graph table stores its rows: what each format finds, reports and refuses.
 
-mod common;
-
+use crate::common::{assert_well_formed, clustered, recall, unsplit};
 use chiplet_index::{
     BuildError, FlatTable, HnswConfig, HnswTable, MAX_NORM, Metric, RowFormat, normalized,
 };
 use chiplet_table::{Filter, Query, Table};
-use common::{assert_well_formed, clustered, recall, unsplit};
 
 const DIM: usize = 24;
 const ROWS: usize = 1500;

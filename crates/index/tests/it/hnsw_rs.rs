@@ -1,18 +1,14 @@
 //! Graphs of hnsw_rs as tables, from memory and from dumps: they answer as hnsw_rs called directly.
 
-#![cfg(feature = "hnsw_rs")]
-
-mod common;
-
 use std::fs;
 use std::path::Path;
 use std::sync::LazyLock;
 
+use crate::common::inputs::refused_or_sound;
+use crate::common::{clustered, duplicated, unsplit};
 use chiplet_index::hnsw::{Cosine, GraphDistance, InnerProduct, SquaredL2};
 use chiplet_index::{BuildError, FlatTable, HnswConfig, HnswTable, Metric, RowFormat, normalized};
 use chiplet_table::{Context, Query, Table};
-use common::inputs::refused_or_sound;
-use common::{clustered, duplicated, unsplit};
 use hnsw_rs::prelude::{AnnT, DistCosine, DistDot, DistL2, Distance, Hnsw};
 use proptest::prelude::*;
 

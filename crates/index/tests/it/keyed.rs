@@ -1,7 +1,6 @@
 //! Keyed rows: every key has its value and no other has one, in memory, from a file, while they change.
 
-mod common;
-
+use crate::common;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::thread;

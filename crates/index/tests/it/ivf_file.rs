@@ -1,12 +1,8 @@
 //! IVF tables in files: as they were, mapped or read, and harmless when damaged.
 
-#![cfg(feature = "faiss")]
-
-mod common;
-
+use crate::common::{clustered, mapped, unsplit};
 use chiplet_index::{FileError, IvfConfig, IvfTable, Metric, Pages};
 use chiplet_table::{Context, Query, SearchError, Table};
-use common::{clustered, mapped, unsplit};
 use faiss::index::index_factory;
 use faiss::{Idx, Index, MetricType};
 

@@ -1,11 +1,9 @@
 //! Rows of 4, 2 and 1 bits, re-ranked: how much of what a search over whole rows finds they find at the same `ef`, for many
 //! kinds of rows.
 
-mod common;
-
+use crate::common::{recall, unsplit};
 use chiplet_index::{FlatTable, HnswConfig, HnswTable, Metric, RowFormat};
 use chiplet_table::{Context, Query, Table as _};
-use common::{recall, unsplit};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 

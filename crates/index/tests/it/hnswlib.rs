@@ -1,14 +1,12 @@
 //! Files of hnswlib as tables: they answer as hnswlib does, and damaged ones are refused.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::common::inputs::refused_or_sound;
+use crate::common::{assert_well_formed, unsplit};
 use chiplet_index::{BuildError, HnswConfig, HnswTable, Metric};
 use chiplet_table::{Query, Table};
-use common::inputs::refused_or_sound;
-use common::{assert_well_formed, unsplit};
 use proptest::prelude::*;
 use serde_json::Value;
 

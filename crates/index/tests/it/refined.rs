@@ -1,17 +1,15 @@
 //! Tables that answer with exact distances, over tables of coarser rows.
 
-mod common;
-
 use std::collections::HashMap;
 
+use crate::common::{
+    WORD_DIM, assert_concurrent_equals_sequential, assert_stops_wherever_it_asks,
+    assert_well_formed, duplicated, recall, split, unsplit, words,
+};
 use chiplet_index::{
     BuildError, ExactRows, FlatTable, HnswConfig, HnswTable, Metric, Pages, Refined, RowFormat,
 };
 use chiplet_table::{Context, Filter, Neighbor, Query, SearchError, SplitTable, Table};
-use common::{
-    WORD_DIM, assert_concurrent_equals_sequential, assert_stops_wherever_it_asks,
-    assert_well_formed, duplicated, recall, split, unsplit, words,
-};
 use proptest::prelude::*;
 
 const METRICS: [Metric; 3] = [Metric::L2, Metric::Cosine, Metric::InnerProduct];

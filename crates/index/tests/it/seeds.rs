@@ -1,15 +1,11 @@
 //! The seeds of the fuzz targets, among them every input that ever went wrong, through the same checks.
 
-#[path = "common/inputs.rs"]
-mod inputs;
-#[path = "common/mapped.rs"]
-mod mapped;
-
-#[path = "../../../fuzz/run_seeds.rs"]
+#[path = "../../../../fuzz/run_seeds.rs"]
 mod run_seeds;
 
 use std::path::{Path, PathBuf};
 
+use crate::common::inputs;
 use chiplet_index::{BuildOptions, FlatTable, HnswConfig, HnswTable, KeyedRows, Metric, RowFormat};
 use run_seeds::run;
 

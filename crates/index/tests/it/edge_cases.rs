@@ -1,10 +1,8 @@
 //! The handles a query has, turned too far, on every kind of table: a typed error or the documented clamp.
 
-mod common;
-
+use crate::common::{assert_well_formed, clustered, unsplit};
 use chiplet_index::{BuildError, FlatTable, HnswConfig, HnswTable, Metric, RowFormat};
 use chiplet_table::{Context, Query, SearchError, Table};
-use common::{assert_well_formed, clustered, unsplit};
 
 const DIM: usize = 12;
 const ROWS: usize = 600;
@@ -232,7 +230,7 @@ fn a_wrong_level_of_instructions_is_reported() {
     let mut again = std::process::Command::new(same);
     again.args([
         "--exact",
-        "all_tables_report_the_same_distance_for_the_same_row",
+        "edge_cases::all_tables_report_the_same_distance_for_the_same_row",
         "--nocapture",
     ]);
     let said = again.env("CHIPLET_SIMD", "sse9").output().unwrap();

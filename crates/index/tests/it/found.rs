@@ -1,11 +1,9 @@
 //! Each row is found: a walk that keeps as many candidates as there are rows answers as a scan of all does, whatever the
 //! rows, the metric, the links of a node, the threads of the build and the order of insertion.
 
-mod common;
-
+use crate::common::{duplicated, unsplit};
 use chiplet_index::{FlatTable, HnswConfig, HnswTable, Metric};
 use chiplet_table::{Query, Table};
-use common::{duplicated, unsplit};
 use proptest::prelude::*;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};

@@ -1,10 +1,8 @@
 //! The formats that a build chooses, and what it refuses.
 
-mod common;
-
+use crate::common::{clustered, duplicated, recall, unsplit};
 use chiplet_index::{BuildError, Fit, FlatTable, HnswConfig, HnswTable, Metric, RowFormat};
 use chiplet_table::{Query, Table};
-use common::{clustered, duplicated, recall, unsplit};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 

@@ -1,10 +1,8 @@
 //! 8-bit codes of rows and queries that lie far from most rows.
 
-mod common;
-
+use crate::common::{recall, unsplit};
 use chiplet_index::{FlatTable, HnswConfig, HnswTable, Metric, Pages, RowFormat, normalized};
 use chiplet_table::{Context, Query, Table};
-use common::{recall, unsplit};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 

@@ -1,18 +1,16 @@
 //! The graph table against exact search and against its own count. Row formats: `hnsw_rows.rs`; graphs of others:
 //! `adopt.rs`, `hnswlib.rs`, `hnsw_rs.rs`.
 
-mod common;
-
 use std::ops::ControlFlow;
 
+use crate::common::{
+    assert_concurrent_equals_sequential, assert_progress, assert_well_formed, clustered,
+    duplicated, recall, unsplit,
+};
 use chiplet_index::{
     BuildError, BuildOptions, FlatTable, HnswConfig, HnswTable, Metric, RowFormat, Stage,
 };
 use chiplet_table::{Context, Query, Table};
-use common::{
-    assert_concurrent_equals_sequential, assert_progress, assert_well_formed, clustered,
-    duplicated, recall, unsplit,
-};
 
 const DIM: usize = 16;
 const ROWS: usize = 2000;

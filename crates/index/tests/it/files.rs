@@ -1,13 +1,11 @@
 //! Tables in files: what comes back is what was saved, and what is damaged is refused.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 
+use crate::common::{clustered, mapped, unsplit};
 use chiplet_index::{FileError, FlatTable, HnswConfig, HnswTable, Metric, Pages, RowFormat};
 use chiplet_table::{Query, Table};
-use common::{clustered, mapped, unsplit};
 
 const DIM: usize = 12;
 const ROWS: usize = 600;

@@ -1,14 +1,12 @@
 //! Files of inverted lists that keep the rows beside their codes, read without Faiss: a committed table of codes, to which
 //! its rows are added here. `ivf_refined.rs` builds such tables.
 
-mod common;
-
 use std::path::Path;
 
+use crate::common::inputs::changed;
+use crate::common::{assert_stops_wherever_it_asks, assert_well_formed, mapped, split, unsplit};
 use chiplet_index::{FileError, FlatTable, IvfTable, Metric, Pages, Refined};
 use chiplet_table::{Context, Filter, Query, SearchError, SplitTable, Table};
-use common::inputs::changed;
-use common::{assert_stops_wherever_it_asks, assert_well_formed, mapped, split, unsplit};
 use serde_json::{Value, json};
 
 const DIM: usize = 4;

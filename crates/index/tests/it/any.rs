@@ -1,15 +1,13 @@
 //! Files whose kind of table is found out when they are opened.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::common::{clustered, mapped, split, unsplit};
 use chiplet_index::{
     AnyTable, FileError, FlatTable, HnswConfig, HnswTable, KeyedRows, Metric, Pages,
 };
 use chiplet_table::{Query, Table};
-use common::{clustered, mapped, split, unsplit};
 
 const DIM: usize = 8;
 const ROWS: usize = 400;

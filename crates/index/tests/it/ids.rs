@@ -1,7 +1,6 @@
 //! Ids that are no row numbers: large, in no order, and the same for all kinds of tables, in memory and in files.
 
-mod common;
-
+use crate::common::{clustered, duplicated, mapped, split, unsplit};
 use chiplet_index::{
     AnyTable, BuildError, BuildOptions, ExactRows, FlatTable, HnswConfig, HnswTable, Metric, Pages,
     Refined, RowFormat,
@@ -9,7 +8,6 @@ use chiplet_index::{
 #[cfg(feature = "faiss")]
 use chiplet_index::{IvfConfig, IvfTable};
 use chiplet_table::{Context, Filter, Neighbor, Query, SearchError, Table};
-use common::{clustered, duplicated, mapped, split, unsplit};
 use proptest::prelude::*;
 
 const DIM: usize = 8;
