@@ -1,16 +1,14 @@
 //! What is read of saved machines: one of Intel with two L3s, one of AMD with twelve, and some that are refused.
 
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::Duration;
 
+use crate::common::{Mon, Saved, group};
 use chiplet_advise::{
     Advice, AdviceConfig, Cycles, Features, Host, HostError, Known, Missing, Reading, RemoteBy,
     Resource, Snapshot, Survey, Vendor, assess,
 };
-use common::{Mon, Saved, group};
 
 const WINDOW: Duration = Duration::from_secs(10);
 const SEARCH: &str = "/system.slice/search.service";

@@ -1,17 +1,14 @@
 //! Changes of groups in a folder that stands for control groups: made, refused, taken back, asked for later.
 
-#![cfg(target_os = "linux")]
-
-mod common;
-
 use std::fs;
+use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::common::{Saved, group};
 use chiplet_advise::{
     Actuator, ApplyError, Change, CpusetFile, Features, History, Host, Journal, JournalError,
     Missing, Outcome, Reading, Restored, State, Which,
 };
-use common::{Saved, group};
 
 const NOW: SystemTime = UNIX_EPOCH;
 
@@ -216,15 +213,18 @@ fn a_group_of_another_user_is_refused() {
     allow("own", 0o777);
     allow("", 0o755);
     allow("sys/fs/cgroup/a/cpuset.cpus", 0o444);
-    // The program itself may lie where others cannot go.
+    // The program itself may lie where others cannot go. It is copied by another process: a child of another test that is
+    // started meanwhile would have this one's open file for a moment, and what is open for writing cannot be started.
     let program = saved.path("program");
-    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
-    let mut command = std::process::Command::new(program);
+    let mut copy = Command::new("cp");
+    copy.arg(std::env::current_exe().unwrap()).arg(&program);
+    assert!(copy.status().unwrap().success());
+    let mut command = Command::new(program);
     if rustix::process::geteuid().is_root() {
         command.uid(NOBODY).gid(NOBODY);
     }
     let outcome = command
-        .args(["--exact", "a_group_of_another_user_is_refused"])
+        .args(["--exact", "changes::a_group_of_another_user_is_refused"])
         .env(WHERE, saved.root())
         .current_dir(saved.root())
         .output()

@@ -1,13 +1,9 @@
 //! Files of control groups that are missing, unreadable, empty or nonsense: each has its documented
 //! fallback, or is an error that names the file.
-#![cfg(target_os = "linux")]
 
-#[path = "common/checks.rs"]
-mod checks;
-mod common;
-
+use crate::checks;
+use crate::common::{Saved, epyc};
 use chiplet_topology::{LevelChoice, Topology, TopologyError};
-use common::{Saved, epyc};
 use proptest::prelude::*;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use std::collections::BTreeSet;

@@ -1,16 +1,12 @@
 //! A process that binds and takes back all the time is killed from outside, wherever it happens to be.
 
-#![cfg(target_os = "linux")]
-
-mod common;
-
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::SystemTime;
 
+use crate::common::{Saved, group};
 use chiplet_advise::{Actuator, Change, Host, Journal, Which};
-use common::{Saved, group};
 
 const WHERE: &str = "CHIPLET_KILLED_WHERE";
 const GROUPS: [&str; 3] = ["/a", "/b", "/c"];
@@ -51,7 +47,7 @@ fn whatever_it_was_doing_all_is_as_it_was() {
             saved.group_files(name, &[("cpuset.cpus", was.trim_end())]);
         }
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "child", "--ignored", "--nocapture"])
+            .args(["--exact", "killed::child", "--ignored", "--nocapture"])
             .env(WHERE, saved.root())
             .stdout(Stdio::piped())
             .spawn()

@@ -2,11 +2,8 @@
 //!
 //! docs/topology.md has the same table for people.
 
-#[allow(dead_code, reason = "other tests use the rest of it")]
-mod common;
-
+use crate::common::{Cpu, Saved};
 use chiplet_topology::{Level, LevelChoice, ReadOptions, Topology, Warning};
-use common::{Cpu, Saved};
 
 /// A machine of equal parts, as `/sys` shows it.
 #[derive(Clone, Copy)]

@@ -1,8 +1,6 @@
 //! Domains that the user gives in place of detected ones.
 
-#[path = "common/checks.rs"]
-mod checks;
-
+use crate::checks;
 use chiplet_topology::{
     Distance, DomainId, DomainList, DomainsError, Level, LevelChoice, Restriction, Topology,
     TopologyError,

@@ -1,17 +1,13 @@
 //! Files with anything in them: errors or nothing, and never a panic.
 
-#![cfg(target_os = "linux")]
-
-#[path = "common/inputs.rs"]
-mod inputs;
-#[path = "../../../fuzz/run_seeds.rs"]
+#[path = "../../../../fuzz/run_seeds.rs"]
 mod run_seeds;
 
 use std::fs;
 
+use crate::common::{self, group};
+use crate::inputs::{self, FILES, GROUP, SOUND, machine, read_all};
 use chiplet_advise::{GroupPath, History, Host, Journal, Snapshot};
-use inputs::common::{self, group};
-use inputs::{FILES, GROUP, SOUND, machine, read_all};
 use proptest::prelude::*;
 
 fn contents() -> impl Strategy<Value = Vec<u8>> {

@@ -1,15 +1,9 @@
 //! The seeds of the fuzz targets, among them every input that ever went wrong, through the same checks.
-#![cfg(feature = "hwloc")]
 
-#[path = "../../../crates/topology/tests/common/checks.rs"]
-#[allow(dead_code, reason = "the checks of topology's tests are more")]
-mod checks;
-#[path = "common/inputs.rs"]
-mod inputs;
-
-#[path = "../../../fuzz/run_seeds.rs"]
+#[path = "../../../../fuzz/run_seeds.rs"]
 mod run_seeds;
 
+use crate::inputs;
 use run_seeds::run;
 
 #[test]

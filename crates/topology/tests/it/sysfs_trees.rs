@@ -1,12 +1,10 @@
 //! What the pure-Rust reader makes of small saved machines, each with one thing that real ones have.
 
-mod common;
-
+use crate::common::{Cpu, Saved, epyc, mask};
 use chiplet_topology::{
     Distance, DomainId, Level, LevelChoice, Quota, Restriction, Topology, TopologyError,
     cpuset_groups, memory_limit,
 };
-use common::{Cpu, Saved, epyc, mask};
 
 fn read(saved: &Saved) -> Topology {
     Topology::from_sysfs(saved.root(), LevelChoice::Auto).expect("the tree is sound")

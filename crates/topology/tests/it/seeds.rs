@@ -1,15 +1,9 @@
 //! The seeds of the fuzz targets, among them every input that ever went wrong, through the same checks.
-#![cfg(target_os = "linux")]
 
-#[path = "common/checks.rs"]
-mod checks;
-mod common;
-#[path = "common/inputs.rs"]
-mod inputs;
-
-#[path = "../../../fuzz/run_seeds.rs"]
+#[path = "../../../../fuzz/run_seeds.rs"]
 mod run_seeds;
 
+use crate::inputs;
 use run_seeds::run;
 
 #[test]

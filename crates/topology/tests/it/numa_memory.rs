@@ -1,9 +1,7 @@
 //! What is read of NUMA memory, of saved machines and of this one.
 
-mod common;
-
+use crate::common::{Cpu, Saved, epyc};
 use chiplet_topology::{NodeMemory, NumaMemory, numa_balancing, room_on};
-use common::{Cpu, Saved, epyc};
 use proptest::prelude::*;
 
 const MIB: u64 = 1 << 20;

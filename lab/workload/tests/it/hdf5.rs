@@ -1,7 +1,6 @@
 //! HDF5 files as h5py writes them: read whole, or refused with the reason, however they are damaged.
 //!
 //! The files are in `data/`, written by `data/make_hdf5.py`.
-#![cfg(feature = "hdf5")]
 
 use std::fs;
 use std::io::{Seek, SeekFrom, Write};

@@ -1,13 +1,8 @@
 //! A machine of 2,048 cpus: more than libc's fixed-size masks hold.
 
-#[path = "common/checks.rs"]
-#[allow(dead_code, reason = "other tests use the rest of it")]
-mod checks;
-#[allow(dead_code, reason = "other tests use the rest of it")]
-mod common;
-
+use crate::checks;
+use crate::common::{Saved, mask};
 use chiplet_topology::{DomainId, LevelChoice, Restriction, Topology};
-use common::{Saved, mask};
 
 const CPUS: u32 = 2048;
 /// Cpus of a CCD: eight cores, their second cpus numbered from the half on.

@@ -1,8 +1,6 @@
 //! Promises that hold for every machine and every restriction.
 
-#[path = "common/checks.rs"]
-mod checks;
-
+use crate::checks;
 use chiplet_topology::{DomainId, Topology, TopologyBuilder, TopologyError};
 use proptest::prelude::*;
 use std::collections::BTreeSet;

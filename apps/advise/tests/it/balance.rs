@@ -369,7 +369,7 @@ proptest! {
     }
 }
 
-/// `cargo test --release -p chiplet-advise --test balance -- --ignored --nocapture`
+/// `cargo test --release -p chiplet-advise --test it balance:: -- --ignored --nocapture`
 #[test]
 #[ignore = "prints how long a round takes, and asserts nothing of it"]
 fn how_long_a_round_takes() {

@@ -1,5 +1,4 @@
 //! Machines that hwloc reads from XML and synthetic descriptions, sound and broken.
-#![cfg(feature = "hwloc")]
 
 use chiplet_hwloc::{HwlocError, from_synthetic, from_xml};
 use chiplet_topology::{Distance, DomainId, Level, LevelChoice, Topology};
