@@ -1,8 +1,6 @@
 //! Health, metrics, reflection, stopping.
 
-mod common;
-
-use common::{Running, line, page};
+use crate::common::{self, Running, line, page};
 use qdrant_client::qdrant::{PointStruct, UpsertPointsBuilder};
 use tonic::transport::Endpoint;
 use tonic_health::pb::HealthCheckRequest;

@@ -1,10 +1,8 @@
 //! The memory limit: what does not fit is refused, the rest goes on.
 
-mod common;
-
 use std::time::{Duration, Instant};
 
-use common::{Running, line, refusal, unharmed};
+use crate::common::{self, Running, line, refusal, unharmed};
 use qdrant_client::qdrant::{
     CollectionInfo, CountPointsBuilder, DeletePointsBuilder, PointStruct, PointsIdsList,
     QueryPointsBuilder, UpsertPointsBuilder,

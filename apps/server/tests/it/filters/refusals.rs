@@ -10,8 +10,8 @@ use serde_json::json;
 use tonic::Code;
 
 use super::POINTS;
-use super::common::{Running, refusal};
 use super::points::{create, point, scrolled, stored, upsert, vector};
+use crate::common::{Running, refusal};
 
 #[test]
 fn what_a_filter_cannot_say_is_refused_wherever_it_is_sent() {

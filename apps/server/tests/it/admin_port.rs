@@ -1,12 +1,10 @@
 //! The admin port asks for no key. It answers all the same whoever else holds on to it, and no other web page's
 //! browser.
 
-mod common;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use common::Running;
+use crate::common::{self, Running};
 
 #[test]
 fn slow_clients_do_not_keep_probes_out() {

@@ -10,9 +10,9 @@ use qdrant_client::qdrant::{
 use qdrant_client::{Payload, Qdrant};
 use serde_json::Value;
 
-use super::common::{self, Running};
 use super::model::{Model, Random, filter, payload, selected};
 use super::{DIM, POINTS};
+use crate::common::{self, Running};
 
 fn number(id: Option<&PointId>) -> u64 {
     match id.and_then(|id| id.point_id_options.as_ref()) {

@@ -2,13 +2,9 @@
 //!
 //! Each test holds something at once, and compares what is resident with what is counted. `--nocapture` shows both.
 
-#![cfg(target_os = "linux")]
-
-mod common;
-
-use common::page;
-use common::process::{Process, command};
-use common::raw::unread;
+use crate::common::page;
+use crate::common::process::{Process, command};
+use crate::common::raw::unread;
 use prost::Message;
 use qdrant_client::qdrant::{
     Condition, CreateCollectionBuilder, CreateFieldIndexCollectionBuilder, DeletePointsBuilder,

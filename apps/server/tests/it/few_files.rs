@@ -1,12 +1,11 @@
 //! A process that may open few files: it serves fewer connections, or says at start that it cannot.
 
-mod common;
-
+use crate::common;
 use std::io::{BufRead, BufReader};
 use std::process::Command;
 use std::time::Duration;
 
-use common::process::{Process, command};
+use crate::common::process::{Process, command};
 use qdrant_client::Qdrant;
 
 /// Nothing here takes nearly as long.

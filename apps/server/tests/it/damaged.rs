@@ -1,10 +1,8 @@
 //! A collection's file in which one page took another's place: that collection says so, the others are served.
 
-mod common;
-
 use std::collections::HashSet;
 
-use common::{Running, refusal};
+use crate::common::{Running, refusal};
 use qdrant_client::qdrant::CountPointsBuilder;
 use tonic::Code;
 

@@ -1,10 +1,8 @@
 //! Pages of one query are cut from one list: no point is on two of them, and none of the nearest is on none.
 
-mod common;
-
 use std::collections::HashSet;
 
-use common::Running;
+use crate::common::{self, Running};
 use qdrant_client::Payload;
 use qdrant_client::qdrant::point_id::PointIdOptions;
 use qdrant_client::qdrant::{

@@ -9,9 +9,9 @@ use serde_json::json;
 use tonic::Code;
 
 use super::POINTS;
-use super::common::{Running, refusal};
 use super::model::{Random, filter, selected};
 use super::points::{compare, create, declare, fill, point, restart, stored, upsert};
+use crate::common::{Running, refusal};
 
 #[test]
 fn payloads_are_changed_in_the_order_of_the_writes_and_for_good() {

@@ -1,13 +1,11 @@
 //! A restart loads indexes instead of building them, and believes none that does not belong to the points.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
+use crate::common::{self, Running};
 use chiplet_server::config::Settings;
 use chiplet_server::server::Server;
-use common::Running;
 use qdrant_client::qdrant::point_id::PointIdOptions;
 use qdrant_client::qdrant::{
     CreateCollectionBuilder, DeletePointsBuilder, Distance, HnswConfigDiffBuilder, PointStruct,

@@ -1,10 +1,8 @@
 //! Deadlines, hang-ups and overload, through the whole server.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{Running, line};
+use crate::common::{Running, line};
 use qdrant_client::qdrant::points_client::PointsClient;
 use qdrant_client::qdrant::{
     Condition, CountPoints, CountPointsBuilder, Filter, PointStruct, Query, QueryPoints,

@@ -1,10 +1,8 @@
 //! The sample data, and collections that only have its name.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 
-use common::Running;
+use crate::common::Running;
 use qdrant_client::qdrant::{CountPointsBuilder, GetPointsBuilder};
 
 fn datasets() -> PathBuf {

@@ -1,16 +1,12 @@
 //! Two bytes of a message may become hundreds. Such messages are refused by a limit that is named, and the memory of the
 //! server grows by no more than is said here. `--nocapture` shows the table.
 
-#![cfg(target_os = "linux")]
-
-mod common;
-
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 
+use crate::common::raw::unread;
 use bytes::Bytes;
-use common::raw::unread;
 use qdrant_client::Qdrant;
 use qdrant_client::qdrant::{
     CreateCollectionBuilder, Distance, GetPoints, GetPointsBuilder, PointId, PointStruct,

@@ -1,10 +1,8 @@
 //! A session with the stock Rust client. The Python client's longer one is in `python/test_session.py`.
 
-mod common;
-
 use std::collections::HashMap;
 
-use common::{Running, line};
+use crate::common::{self, Running, line};
 use qdrant_client::Payload;
 use qdrant_client::qdrant::point_id::PointIdOptions;
 use qdrant_client::qdrant::{

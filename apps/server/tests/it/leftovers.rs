@@ -1,10 +1,8 @@
 //! Points that are written after an index was built, and too few for a new one at once.
 
-mod common;
-
 use std::time::Duration;
 
-use common::Running;
+use crate::common::Running;
 
 const POINTS: u64 = 3_000;
 /// Nothing here takes nearly as long.

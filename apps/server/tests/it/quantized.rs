@@ -1,11 +1,9 @@
 //! Collections whose index has codes of the vectors: what they answer is exact, as they keep the vectors too.
 
-mod common;
-
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
-use common::{Running, refusal};
+use crate::common::{self, Running, refusal};
 use qdrant_client::qdrant::point_id::PointIdOptions;
 use qdrant_client::qdrant::{
     BinaryQuantizationBuilder, CompressionRatio, Condition, CreateCollectionBuilder,

@@ -1,10 +1,8 @@
 //! Whatever a request costs, the server goes on to say that it lives: nothing dear runs on the network's threads.
 
-mod common;
-
 use std::time::{Duration, Instant};
 
-use common::{Running, line};
+use crate::common::{Running, line};
 use qdrant_client::Payload;
 use qdrant_client::qdrant::{
     Condition, DeletePointsBuilder, Filter, PointStruct, QueryBatchPointsBuilder,

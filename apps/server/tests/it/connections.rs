@@ -1,18 +1,15 @@
 //! How connections and calls end: in order, with an answer, in good time.
 
-mod common;
-
 use std::future::Future;
 use std::time::Duration;
 use std::{pin, task};
 
-use common::Running;
+use crate::common::Running;
 use h2::client::SendRequest;
 use h2::{RecvStream, SendStream};
 use http::Response;
 use prost::Message;
 use qdrant_client::qdrant::CountPoints;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::task::JoinHandle;
 use tonic::Code;
 use tonic::transport::{Channel, Endpoint};
@@ -190,18 +187,6 @@ fn large_messages_to_health_and_reflection_are_refused() {
         let answer = answers.unwrap().into_inner().message().await;
         assert!(matches!(answer, Ok(None)), "{answer:?}");
     });
-}
-
-#[test]
-fn the_server_takes_all_the_files_that_it_may_open() {
-    let maximum = getrlimit(Resource::Nofile).maximum;
-    let fewer = Rlimit {
-        current: Some(1_000),
-        maximum,
-    };
-    setrlimit(Resource::Nofile, fewer).unwrap();
-    let _running = Running::start();
-    assert_eq!(getrlimit(Resource::Nofile).current, maximum);
 }
 
 /// Calls whose messages never come are given up, the oldest first, when others need their places.

@@ -1,8 +1,6 @@
 //! Calls that no client's library makes: what they are answered.
 
-mod common;
-
-use common::{Running, unharmed};
+use crate::common::{Running, unharmed};
 use tonic::{Code, Status};
 
 /// How a call with a message of these fields is refused.

@@ -1,12 +1,11 @@
 //! Spans as a real collector gets them: a query's steps, in the client's own trace.
 
-mod common;
-
 use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
 
+use crate::ALONE;
+use crate::common::{self, Running, line};
 use chiplet_server::telemetry::Telemetry;
-use common::{Running, line};
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{
     TraceService, TraceServiceServer,
 };
@@ -41,6 +40,7 @@ impl TraceService for Collector {
 
 #[test]
 fn a_query_is_a_trace_that_continues_the_clients() {
+    let _alone = ALONE.lock();
     let (sender, spans) = mpsc::channel();
     let running = Running::start();
     let listener = running

@@ -2,15 +2,13 @@
 //! is right.
 
 mod changes;
-#[path = "../common/mod.rs"]
-mod common;
 mod model;
 mod points;
 mod refusals;
 
-use common::Running;
-use model::{Random, payload};
-use points::{FIELDS, compare, create, declare, fill, point, restart, upsert};
+use self::model::{Random, payload};
+use self::points::{FIELDS, compare, create, declare, fill, point, restart, upsert};
+use crate::common::Running;
 use qdrant_client::qdrant::{
     DeleteFieldIndexCollectionBuilder, DeletePointsBuilder, FieldType, PointsIdsList,
 };

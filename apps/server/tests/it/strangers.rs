@@ -1,14 +1,12 @@
 //! What those may do who have not shown the key: take little memory, and keep out nobody who has it.
 
-mod common;
-
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
+use crate::common::Running;
+use crate::common::process::{Process, command};
 use chiplet_server::config::Secret;
-use common::Running;
-use common::process::{Process, command};
 use qdrant_client::Qdrant;
 use tonic::Code;
 use tonic::transport::{Channel, Endpoint};

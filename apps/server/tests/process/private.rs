@@ -1,15 +1,12 @@
-//! Who may read the data folder. A program of its own: its mask for new files is the whole process'.
-
-#![cfg(unix)]
-
-mod common;
+//! Who may read the data folder.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use crate::ALONE;
+use crate::common::{self, Running};
 use chiplet_server::server::Server;
-use common::Running;
 use rustix::fs::Mode;
 
 fn mode(path: &Path) -> u32 {
@@ -29,6 +26,7 @@ fn modes(folder: &Path) -> BTreeMap<String, u32> {
 
 #[test]
 fn what_the_server_makes_is_its_users_and_what_is_there_keeps_its_mode() {
+    let _alone = ALONE.lock();
     // New files would be everybody's.
     rustix::process::umask(Mode::empty());
     let around = tempfile::tempdir().unwrap();

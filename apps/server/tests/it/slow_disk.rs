@@ -1,14 +1,11 @@
 //! A disk that is slow when the server has to stop. The server's process is given an `fdatasync` that waits while a
 //! file is there.
-#![cfg(target_os = "linux")]
-
-mod common;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::line;
-use common::process::{Process, command};
+use crate::common::line;
+use crate::common::process::{Process, command};
 use qdrant_client::Qdrant;
 use qdrant_client::qdrant::{
     CreateCollectionBuilder, Distance, PointStruct, UpsertPointsBuilder, VectorParamsBuilder,

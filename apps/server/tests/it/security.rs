@@ -1,11 +1,9 @@
 //! Keys and certificates. All of them are made here.
 
-mod common;
-
 use std::path::PathBuf;
 
+use crate::common::{self, Running, refusal};
 use chiplet_server::config::Secret;
-use common::{Running, refusal};
 use qdrant_client::Qdrant;
 use qdrant_client::qdrant::ListCollectionsRequest;
 use qdrant_client::qdrant::collections_client::CollectionsClient;
