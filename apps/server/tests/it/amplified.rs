@@ -5,9 +5,9 @@ use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 
+use crate::common::config;
 use crate::common::raw::unread;
 use bytes::Bytes;
-use qdrant_client::Qdrant;
 use qdrant_client::qdrant::{
     CreateCollectionBuilder, Distance, GetPoints, GetPointsBuilder, PointId, PointStruct,
     UpsertPointsBuilder, Value, VectorParamsBuilder, value,
@@ -371,7 +371,7 @@ fn answers_take_what_is_sent_and_count_until_they_are_read() {
     const ANSWER: usize = 20 * MIB;
     let server = Server::start(&[("CHIPLET_LIMITS__MEMORY_BYTES", &LIMIT.to_string())]);
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let client = Qdrant::from_url(&format!("http://{}", server.grpc)).skip_compatibility_check();
+    let client = config(server.grpc);
     runtime.block_on(async {
         let client = client.build().unwrap();
         let params = VectorParamsBuilder::new(1, Distance::Dot);

@@ -2,9 +2,9 @@
 //!
 //! Each test holds something at once, and compares what is resident with what is counted. `--nocapture` shows both.
 
-use crate::common::page;
 use crate::common::process::{Process, command};
 use crate::common::raw::unread;
+use crate::common::{config, page};
 use prost::Message;
 use qdrant_client::qdrant::{
     Condition, CreateCollectionBuilder, CreateFieldIndexCollectionBuilder, DeletePointsBuilder,
@@ -32,12 +32,7 @@ impl Running {
         let data = tempfile::tempdir().unwrap();
         let process = Process::start(command(data.path(), settings));
         let runtime = Runtime::new().unwrap();
-        let client = runtime.block_on(async {
-            Qdrant::from_url(&format!("http://{}", process.grpc))
-                .skip_compatibility_check()
-                .build()
-                .unwrap()
-        });
+        let client = runtime.block_on(async { config(process.grpc).build().unwrap() });
         Self {
             process,
             runtime,

@@ -6,7 +6,6 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::common::process::{Process, command};
-use qdrant_client::Qdrant;
 
 /// Nothing here takes nearly as long.
 const BOUND: Duration = Duration::from_secs(60);
@@ -49,10 +48,8 @@ fn strangers_cannot_take_all_files() {
             }));
         }
         for _ in 0..5 {
-            let config = Qdrant::from_url(&format!("http://{}", server.grpc));
-            let config = config.timeout(BOUND).connect_timeout(BOUND);
-            let friend = config.skip_compatibility_check().api_key("sesame");
-            let friend = friend.build().unwrap();
+            let friend = common::config(server.grpc).api_key("sesame").build();
+            let friend = friend.unwrap();
             friend.list_collections().await.unwrap();
         }
         let admin = server.admin;

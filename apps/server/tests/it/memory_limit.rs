@@ -56,8 +56,8 @@ fn loading_counts_in_the_memory_limit() {
         running.server.take().unwrap().shutdown();
         let server = chiplet_server::server::Server::start(&settings).unwrap();
         server.wait_until_ready();
-        let config = qdrant_client::Qdrant::from_url(&format!("http://{}", server.grpc_addr()));
-        running.client = running.run(async { config.skip_compatibility_check().build().unwrap() });
+        let config = common::config(server.grpc_addr());
+        running.client = running.run(async { config.build().unwrap() });
         running.server = Some(server);
         unharmed(&running);
         let count = running.run(running.client.count(CountPointsBuilder::new("large")));

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant, SystemTime};
 use crate::common::{self, Running};
 use chiplet_server::config::Settings;
 use chiplet_server::server::Server;
+use qdrant_client::Payload;
 use qdrant_client::qdrant::point_id::PointIdOptions;
 use qdrant_client::qdrant::{
     CreateCollectionBuilder, DeletePointsBuilder, Distance, HnswConfigDiffBuilder, PointStruct,
     PointsIdsList, QueryPointsBuilder, SearchParamsBuilder, SetPayloadPointsBuilder,
     UpsertPointsBuilder, VectorParamsBuilder,
 };
-use qdrant_client::{Payload, Qdrant};
 
 const DIM: usize = 8;
 const POINTS: u64 = 2_000;
@@ -96,8 +96,8 @@ fn restart(running: &mut Running) {
     running.server.take().unwrap().shutdown();
     let server = Server::start(&settings).unwrap();
     server.wait_until_ready();
-    let config = Qdrant::from_url(&format!("http://{}", server.grpc_addr()));
-    running.client = running.run(async { config.skip_compatibility_check().build().unwrap() });
+    let config = common::config(server.grpc_addr());
+    running.client = running.run(async { config.build().unwrap() });
     running.server = Some(server);
 }
 
@@ -230,8 +230,8 @@ fn another_collections_index_is_not_taken() {
     soon(&mut settings);
     let server = Server::start(&settings).unwrap();
     server.wait_until_ready();
-    let config = Qdrant::from_url(&format!("http://{}", server.grpc_addr()));
-    running.client = running.run(async { config.skip_compatibility_check().build().unwrap() });
+    let config = common::config(server.grpc_addr());
+    running.client = running.run(async { config.build().unwrap() });
     running.server = Some(server);
     settled(&running);
     assert!(!strange.exists());

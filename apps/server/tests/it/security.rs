@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use crate::common::{self, Running, refusal};
 use chiplet_server::config::Secret;
-use qdrant_client::Qdrant;
 use qdrant_client::qdrant::ListCollectionsRequest;
 use qdrant_client::qdrant::collections_client::CollectionsClient;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -16,7 +15,7 @@ fn without_the_key_nothing_is_answered_but_health() {
     let running = Running::with(|settings| settings.auth.api_key = Some(Secret::new("sesame")));
     let url = format!("http://{}", running.grpc());
     let with = |key: &str| {
-        let config = Qdrant::from_url(&url).skip_compatibility_check();
+        let config = common::config(running.grpc());
         config.api_key(key.to_owned()).build().unwrap()
     };
     running.run(async {
@@ -63,9 +62,7 @@ fn strangers_cannot_take_all_connections() {
         for _ in 0..60 {
             strangers.push(connect().await);
         }
-        let config = Qdrant::from_url(&format!("http://{}", running.grpc()));
-        let friend = config
-            .skip_compatibility_check()
+        let friend = common::config(running.grpc())
             .api_key("sesame")
             .build()
             .unwrap();

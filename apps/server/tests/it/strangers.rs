@@ -4,8 +4,8 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use crate::common::Running;
 use crate::common::process::{Process, command};
+use crate::common::{Running, config};
 use chiplet_server::config::Secret;
 use qdrant_client::Qdrant;
 use tonic::Code;
@@ -123,9 +123,7 @@ impl Attacker {
 }
 
 fn friend(address: SocketAddr) -> Qdrant {
-    let config = Qdrant::from_url(&format!("http://{address}"));
-    let config = config.skip_compatibility_check().api_key("sesame");
-    config.build().unwrap()
+    config(address).api_key("sesame").build().unwrap()
 }
 
 /// Strangers open calls and never end them. The server takes little memory for all of them, and serves who has the key.

@@ -126,8 +126,8 @@ pub(crate) fn restart(
     running.server.take().unwrap().shutdown();
     let server = chiplet_server::server::Server::start(&settings).unwrap();
     server.wait_until_ready();
-    let config = Qdrant::from_url(&format!("http://{}", server.grpc_addr()));
-    running.client = running.run(async { config.skip_compatibility_check().build().unwrap() });
+    let config = common::config(server.grpc_addr());
+    running.client = running.run(async { config.build().unwrap() });
     running.server = Some(server);
 }
 
