@@ -1,4 +1,4 @@
-//! The README's example, which `tests/readme.rs` holds it to: build a graph, search it.
+//! The README's example, which `tests/it/readme.rs` holds it to: build a graph, search it.
 //!
 //! `cargo run --release --example quickstart`
 

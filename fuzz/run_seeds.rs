@@ -1,4 +1,4 @@
-//! Runs a fuzz target's seeds through its check, for the crates' own tests (`#[path]` in their `tests/seeds.rs`).
+//! Runs a fuzz target's seeds through its check, for the crates' own tests (`#[path]` in their `tests/it/seeds.rs`).
 
 use std::path::Path;
 

@@ -62,6 +62,7 @@ packages=(-p chiplet -p chiplet-executor)
 tests=(--test it --test allocations --test soak)
 if [ "$kind" = address ]; then
   packages+=(-p chiplet-memory -p chiplet-index)
+  tests+=(--test region --test granted --test stopped)
   # How much memory a table takes: AddressSanitizer's allocator takes more.
   harness+=(--skip memory::a_table_takes)
 fi
@@ -75,7 +76,7 @@ run() {
   if [ "$kind" = address ]; then
     # The widest vector instructions are used above; the kernels for the others read memory, too.
     for simd in portable avx2; do
-      CHIPLET_SIMD=$simd run -p chiplet-index --test it -- kernel flat:: hnsw_rows::
+      CHIPLET_SIMD=$simd run -p chiplet-index --test it -- kernel hnsw:: flat:: hnsw_rows::
     done
   fi
 } | tee "$log" | grep -E '^(error|test result|test .*FAILED|SUMMARY|.*(ERROR|WARNING): .*Sanitizer)|^     Running' || true

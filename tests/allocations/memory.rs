@@ -2,9 +2,9 @@
 //! and traffic windows when somebody does.
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::common::builder;
+use crate::common::{HANG, builder};
 use crate::{ALONE, HELD};
 use chiplet::snapshot::TableSnapshot;
 use chiplet::{Executor, StealConfig, TableId};
@@ -50,7 +50,9 @@ fn a_table_takes_less_than_2_kib_idle_4_used_and_5_with_its_windows() {
     // The traffic windows come with the balancer's look, once a second: it may have come among the tasks.
     let is_seen = |table: &TableSnapshot| table.load.slow > 0.0;
     let looked = executor.snapshot().tables.iter().any(is_seen);
+    let begun = Instant::now();
     while !executor.snapshot().tables.iter().all(is_seen) {
+        assert!(begun.elapsed() < HANG, "the balancer looks");
         std::thread::sleep(Duration::from_millis(50));
     }
     let seen = per_table(before + ids);

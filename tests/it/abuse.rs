@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::{executor, home};
+use crate::common::{HANG, executor, home};
 use chiplet::{DomainId, Error, Executor, TableId};
 
 /// Time of an ordinary task.
@@ -56,16 +56,17 @@ fn a_table_with_deadlines_is_answered_again_after_slow_tasks() {
         let ticket = executor.spawn(victim, move || thread::sleep(slow));
         ticket.wait().unwrap();
     }
-    let answered = (0..200)
-        .map(|_| {
-            let expires = Some(Instant::now() + deadline);
-            let ticket = executor.submit_fn(victim, expires, |_| thread::sleep(TASK));
-            ticket.unwrap().wait()
-        })
-        .inspect(|result| assert!(matches!(result, Ok(()) | Err(Error::Expired))))
-        .filter(Result::is_ok)
-        .count();
-    assert!(answered > 100, "{answered} of 200 are answered");
+    // Without it a few are answered by chance, and then none. With it most are, as far as there are cores.
+    let (mut answered, begun) = (0, Instant::now());
+    while answered < 20 {
+        assert!(begun.elapsed() < HANG, "only {answered} are answered");
+        let expires = Some(Instant::now() + deadline);
+        let ticket = executor.submit_fn(victim, expires, |_| thread::sleep(TASK));
+        match ticket.unwrap().wait() {
+            Ok(()) => answered += 1,
+            Err(error) => assert_eq!(error, Error::Expired),
+        }
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 use crate::common::{HANG, restless};
@@ -32,8 +32,8 @@ enum Fate {
     Panics,
     /// Elsewhere than it was told.
     Astray,
-    /// Says that it has begun, and waits to be told to go on before each MiB.
-    Waits(Sender<()>, Arc<Mutex<Receiver<()>>>),
+    /// Says that it has begun, and goes on until it is told to stop.
+    Endless(Sender<()>),
 }
 
 /// An index of 16 MiB that finds its version, and says on which node it was searched.
@@ -83,10 +83,11 @@ impl Table for Placed {
             Fate::Astray => self.node,
             _ => nodes[0],
         };
-        for _ in 0..self.size_bytes() / MIB {
-            if let Fate::Waits(began, go) = &self.fate {
-                let _ = began.send(());
-                let _ = go.lock().recv_timeout(HANG);
+        let mut left = self.size_bytes() / MIB;
+        while left > 0 {
+            match &self.fate {
+                Fate::Endless(began) => _ = began.send(()),
+                _ => left -= 1,
             }
             if !pace(MIB) {
                 return Ok(None);
@@ -152,6 +153,16 @@ fn until(executor: &Executor, table: TableId, there: impl Fn() -> bool) {
     }
 }
 
+/// Returns once the copier has looked at all tables, and moved another one meanwhile. `table` answers as it did.
+fn another_is_moved(executor: &Executor, table: TableId, answer: (u64, u32)) {
+    let before = executor.snapshot().copied_tables;
+    let other = executor.add_table("other", Counted::new().on_node(0, 9, Fate::Made));
+    until(executor, other, || {
+        assert_eq!(found(executor, table), answer);
+        executor.snapshot().copied_tables > before
+    });
+}
+
 /// A table with memory on node 0 that has to live on the other socket.
 fn moved_away(builder: Builder, placed: Placed) -> (Executor, TableId) {
     let executor = builder.build().unwrap();
@@ -181,7 +192,7 @@ fn memory_follows_its_table_to_the_other_socket() {
     for _ in 0..100 {
         assert_eq!(found(&executor, near), (8, 1));
     }
-    std::thread::sleep(Duration::from_millis(1_500));
+    another_is_moved(&executor, near, (8, 1));
     assert_eq!(counted.copies.load(Ordering::SeqCst), 1);
     let total = executor.snapshot().total;
     assert_eq!(total.accepted, total.done);
@@ -195,17 +206,15 @@ fn a_copy_that_fails_leaves_the_table_where_it_is() {
         until(&executor, table, || {
             counted.copies.load(Ordering::SeqCst) == 1
         });
-        let begun = Instant::now();
-        while begun.elapsed() < Duration::from_millis(2_500) {
-            assert_eq!(found(&executor, table), (7, 0));
-            std::thread::sleep(Duration::from_millis(5));
+        for _ in 0..2 {
+            another_is_moved(&executor, table, (7, 0));
         }
         assert_eq!(
             counted.copies.load(Ordering::SeqCst),
             1,
             "not tried again at once"
         );
-        assert_eq!(executor.snapshot().copied_tables, 0);
+        assert_eq!(executor.snapshot().copied_tables, 2, "the others");
     }
 }
 
@@ -214,29 +223,25 @@ fn who_wants_no_copies_gets_none() {
     let counted = Counted::new();
     let builder = two_sockets().copy_rate(None);
     let (executor, table) = moved_away(builder, counted.on_node(0, 7, Fate::Made));
-    let begun = Instant::now();
-    while begun.elapsed() < Duration::from_millis(2_500) {
+    // As long as it takes where copies are made.
+    let others = Counted::new();
+    let (copies, other) = moved_away(two_sockets(), others.on_node(0, 7, Fate::Made));
+    until(&copies, other, || {
         assert_eq!(found(&executor, table), (7, 0));
-    }
+        copies.snapshot().copied_tables == 1
+    });
     assert_eq!(counted.copies.load(Ordering::SeqCst), 0);
-}
-
-/// A copy that waits: says that it has begun, and goes on when it is told to.
-fn waiting() -> (Fate, Receiver<()>, Sender<()>) {
-    let ((began, begun), (go, goes)) = (channel(), channel());
-    (Fate::Waits(began, Arc::new(Mutex::new(goes))), begun, go)
 }
 
 #[test]
 fn an_index_that_was_replaced_meanwhile_is_not_put_back() {
     let counted = Counted::new();
-    let (fate, begun, go) = waiting();
-    let (executor, table) = moved_away(two_sockets(), counted.on_node(0, 7, fate));
+    let (begins, begun) = channel();
+    let (executor, table) = moved_away(two_sockets(), counted.on_node(0, 7, Fate::Endless(begins)));
     until(&executor, table, || begun.try_recv().is_ok());
     executor
         .replace_table(table, counted.on_node(1, 8, Fate::Made))
         .unwrap();
-    drop(go);
     // The copy is given up half way.
     until(&executor, table, || {
         counted.dropped.load(Ordering::SeqCst) == 1
@@ -248,24 +253,12 @@ fn an_index_that_was_replaced_meanwhile_is_not_put_back() {
 #[test]
 fn a_shutdown_waits_for_no_copy() {
     let counted = Counted::new();
-    let (fate, begun, go) = waiting();
-    let (executor, table) = moved_away(two_sockets(), counted.on_node(0, 7, fate));
+    let (begins, begun) = channel();
+    let (executor, table) = moved_away(two_sockets(), counted.on_node(0, 7, Fate::Endless(begins)));
     until(&executor, table, || begun.try_recv().is_ok());
-    let executor = Arc::new(executor);
-    let stop = {
-        let executor = Arc::clone(&executor);
-        std::thread::spawn(move || executor.shutdown(Shutdown::Drain(HANG)))
-    };
-    while executor.submit_fn(table, None, |_| ()).is_ok() {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    // One piece more, and the rest is not asked for.
-    std::thread::sleep(Duration::from_millis(50));
-    go.send(()).unwrap();
-    stop.join().unwrap();
+    executor.shutdown(Shutdown::Drain(HANG));
     drop(executor);
     assert_eq!(counted.dropped.load(Ordering::SeqCst), 1);
-    drop(go);
 }
 
 #[test]

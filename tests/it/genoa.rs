@@ -88,10 +88,11 @@ impl Table for ColdAway {
 
 #[test]
 fn at_balanced_load_every_query_is_answered_and_tables_stay_home() {
-    // Only the price counts: nobody is helped because of how long it has waited, and what a cold cache costs here is
-    // more than any real one could.
+    // Only the price counts, and it is one that is paid only where a domain's workers get no turn on the real cores for a
+    // long while: nobody is helped because of how long it has waited.
     let priced = StealConfig::new()
         .max_wait(Duration::MAX)
+        .cold_factor(Some(20.0))
         .cold_limit(Duration::from_secs(1));
     let executor = genoa(still()).steal(priced).build().unwrap();
     assert_eq!(executor.workers().len(), 96);
@@ -115,22 +116,12 @@ fn at_balanced_load_every_query_is_answered_and_tables_stay_home() {
         .collect();
     assert_eq!(homes.len(), 12, "tables without traffic are spread evenly");
 
-    // A domain whose workers get no turn on the real cores for a while is helped, and rightly. So the best of three.
-    let mut least = 1.0_f64;
-    for round in 1..=3 {
-        closed_loop(&executor, &tables, 8, 40, &Query::new(vec![0.5; 16]));
-        let total = executor.snapshot().total;
-        assert_eq!(total.done, round * 24 * 8 * 41);
-        assert_eq!(total.done, total.accepted);
-        let [home, away] = [0, 1].map(|place| ran[place].swap(0, Ordering::Relaxed) as f64);
-        least = least.min(away / (home + away));
-    }
-    assert!(
-        least < 0.10,
-        "{:.1} % of queries ran away from home",
-        100.0 * least
-    );
-    println!("{:.2} % of queries ran away from home", 100.0 * least);
+    closed_loop(&executor, &tables, 8, 40, &Query::new(vec![0.5; 16]));
+    let total = executor.snapshot().total;
+    assert_eq!((total.done, total.accepted), (24 * 8 * 41, 24 * 8 * 41));
+    let [home, away] = [0, 1].map(|place| ran[place].load(Ordering::Relaxed));
+    println!("{away} of {} queries ran away from home", home + away);
+    assert!(away < home / 10, "{away} away from home, {home} there");
 }
 
 #[test]

@@ -59,7 +59,7 @@ fn no_threads_are_left() {
 #[cfg(not(target_os = "linux"))]
 fn no_threads_are_left() {}
 
-// One test, as others of this process would build at the same time.
+// The only test here of graphs, as others of this process would build at the same time.
 #[test]
 fn a_stop_at_any_stage_ends_the_build_and_its_threads() {
     use Stage::{Adding, Checking, Choosing, Finishing};

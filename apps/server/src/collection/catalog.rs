@@ -79,7 +79,7 @@ pub(crate) struct Troubles {
 }
 
 /// What a collection takes that holds nothing, beside its file's cache: the open file's own lists, the table, its queues. It
-/// was measured (`tests/counted_memory.rs`).
+/// was measured (`tests/it/counted_memory.rs`).
 const OPEN_BYTES: u64 = 64 << 10;
 
 /// Why a collection is not to be had.

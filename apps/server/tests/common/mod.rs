@@ -7,16 +7,21 @@ pub mod raw;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 
 use chiplet_server::config::Settings;
 use chiplet_server::server::Server;
 use qdrant_client::Qdrant;
+use qdrant_client::config::QdrantConfig;
 use qdrant_client::qdrant::{
     CountPointsBuilder, CreateCollectionBuilder, Distance, HnswConfigDiffBuilder, PointStruct,
     QueryPointsBuilder, UpsertPointsBuilder, VectorParamsBuilder,
 };
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
+
+/// Long enough for any machine.
+const HANG: Duration = Duration::from_secs(120);
 
 /// Points of one upsert: few enough for servers that are given little memory.
 pub const BATCH: usize = 500;
@@ -39,6 +44,12 @@ pub fn settings(data: &TempDir) -> Settings {
     settings
 }
 
+/// A client that waits as long as any machine takes.
+pub fn config(address: SocketAddr) -> QdrantConfig {
+    let config = Qdrant::from_url(&format!("http://{address}")).skip_compatibility_check();
+    config.timeout(HANG).connect_timeout(HANG)
+}
+
 impl Running {
     pub fn start() -> Self {
         Self::with(|_| ())
@@ -51,12 +62,7 @@ impl Running {
         let server = Server::start(&settings).unwrap();
         server.wait_until_ready();
         let runtime = Runtime::new().unwrap();
-        let client = runtime.block_on(async {
-            Qdrant::from_url(&format!("http://{}", server.grpc_addr()))
-                .skip_compatibility_check()
-                .build()
-                .unwrap()
-        });
+        let client = runtime.block_on(async { config(server.grpc_addr()).build().unwrap() });
         Self {
             server: Some(server),
             client,
@@ -71,12 +77,9 @@ impl Running {
         meanwhile();
         let server = Server::start(&settings(&self.data)).unwrap();
         server.wait_until_ready();
-        self.client = self.runtime.block_on(async {
-            Qdrant::from_url(&format!("http://{}", server.grpc_addr()))
-                .skip_compatibility_check()
-                .build()
-                .unwrap()
-        });
+        self.client = self
+            .runtime
+            .block_on(async { config(server.grpc_addr()).build().unwrap() });
         self.server = Some(server);
         self
     }

@@ -1,4 +1,4 @@
-//! Images alone; `tests/files.rs` has tables.
+//! Images alone; `tests/it/files.rs` has tables.
 
 use std::fs::{self, File};
 use std::io::{Seek, SeekFrom, Write};

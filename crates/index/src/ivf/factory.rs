@@ -40,7 +40,7 @@ pub(super) fn linear(
     let (from, matrix, mut shift) = ffi::linear(&index).map_err(BuildError::Faiss)?;
     if metric != Metric::L2 {
         // Products of rows and queries that were moved by the same vector rank rows otherwise. (Words moved by 0.3 in each of 50
-        // components, 40 kept, re-ranked: cosine finds 0.986 of Flat's ten without the shift, 0.927 with it; tests/ivf_mapped.rs.)
+        // components, 40 kept, re-ranked: cosine finds 0.986 of Flat's ten without the shift, 0.927 with it; tests/it/ivf_mapped.rs.)
         shift.fill(0.0);
     }
     Ok((from, matrix, shift))

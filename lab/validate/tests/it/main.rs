@@ -1,0 +1,4 @@
+//! Tests of the comparisons, in one program.
+
+mod replay;
+mod small;
