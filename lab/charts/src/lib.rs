@@ -10,6 +10,7 @@ pub mod lanes;
 pub mod lines;
 pub mod number;
 mod scale;
+pub mod table;
 
 use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
 pub use scale::Scale;

@@ -3,6 +3,9 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use chiplet_bench::report::fixture;
+use serde_json::Value;
+
 fn simulate(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_chiplet-simulate"))
         .args(arguments)
@@ -179,9 +182,29 @@ fn what_cannot_be_used_is_named() {
     }
 }
 
-/// What a small run of `chiplet bench` wrote down.
+/// What a small run of `chiplet bench` may have written down.
 fn measured() -> serde_json::Value {
-    serde_json::from_str(include_str!("bench.json")).unwrap()
+    let mut report = serde_json::to_value(fixture::report(2)).unwrap();
+    report["machine"]["domains"] = 2.into();
+    report["machine"]["layout"]
+        .as_array_mut()
+        .unwrap()
+        .truncate(2);
+    report["generator"]["workers"] = 2.into();
+    report["generator"]["own_cpus"] = Value::Null;
+    let workload = &mut report["workload"];
+    for (name, value) in [
+        ("tables", 3),
+        ("rows", 300),
+        ("dims", 8),
+        ("queries", 40),
+        ("ef", 20),
+    ] {
+        workload[name] = value.into();
+    }
+    workload["table_skew"] = 1.0.into();
+    workload["outstanding"] = 2.into();
+    report
 }
 
 #[test]
@@ -306,8 +329,8 @@ fn the_machine_that_was_measured_can_be_the_one_that_is_modelled() {
     let text = String::from_utf8(other.stdout).unwrap();
     assert!(text.contains("no two strategies in common"), "{text}");
 
-    // A sender took one domain's only core.
-    report["generator"]["own_cpus"] = "1".into();
+    // Senders took all cores of one domain.
+    report["generator"]["own_cpus"] = "8-15".into();
     let output = run(&report, "global-steal,ccd-aware");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("1 to 1"), "{said}");

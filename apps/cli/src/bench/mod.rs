@@ -9,7 +9,6 @@
 //! | `recorder` | how each query ended |
 //! | `pools` | what is compared: chiplet's strategies, other pools |
 //! | `generator`, `usage` | one round: sending, and what that took |
-//! | `counted` | what the hardware counted (`chiplet_bench::counters`), by query |
 //! | `summary` | medians, ratios, fairness |
 //! | `series` | the whole run: saturation, rounds in turn, the sweep, placements |
 //! | `scaling` | the run at several sizes, on several numbers of domains |
@@ -21,7 +20,6 @@
 //! Each uses those above it, and the values of `report`.
 
 mod arguments;
-mod counted;
 mod dataset;
 mod direct;
 mod generator;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::counted::with_prefetches;
 use super::generator::Outcome;
 use super::recorder::Record;
+use super::report::counted::with_prefetches;
 use super::report::{
     Adaptation, Counters, Latency, RatioSpread, Ratios, Round, Steals, Strategy, WorstTable,
 };

@@ -2,10 +2,12 @@
 
 use std::fmt::Write as _;
 
-use crate::bench::report::Report;
-use crate::bench::report::counter;
+use chiplet_bench::charts::table::Grid;
 
-use super::pairs::both;
+use crate::bench::report::counter;
+use crate::bench::report::{Report, Strategy};
+
+use super::text::both;
 
 pub(super) fn render(out: &mut String, a: &Report, b: &Report) {
     let (in_a, in_b) = (
@@ -15,36 +17,28 @@ pub(super) fn render(out: &mut String, a: &Report, b: &Report) {
     if in_a.is_empty() && in_b.is_empty() {
         return;
     }
-    let _ = writeln!(
-        out,
-        "\nhardware counters, a query: medians; B / A\n{:24} {:29} {:>12} {:>12} {:>6}",
-        "", "", "A", "B", "B / A"
-    );
     let titles = |counters: &[&counter::Counter]| -> Vec<&'static str> {
         counters.iter().map(|counter| counter.title).collect()
     };
-    for (one, other) in both(a, b) {
-        for counter in &in_a {
-            let of = |strategy: &crate::bench::report::Strategy| {
-                strategy.counters.as_ref().and_then(counter.of)
-            };
-            let (Some(one_is), Some(other_is)) = (of(one), of(other)) else {
-                continue;
-            };
-            let ratio = match one_is > 0.0 {
-                true => format!("{:.2}", other_is / one_is),
-                false => "-".to_owned(),
-            };
-            let _ = writeln!(
-                out,
-                "{:24} {:29} {:>12} {:>12} {ratio:>6}",
-                one.name,
-                counter.title,
+    let rows = both(a, b).flat_map(|(one, other)| {
+        in_a.iter().filter_map(move |counter| {
+            let of = |strategy: &Strategy| strategy.counters.as_ref().and_then(counter.of);
+            let (one_is, other_is) = (of(one)?, of(other)?);
+            Some([
+                one.name.clone(),
+                counter.title.to_owned(),
                 (counter.text)(one_is),
-                (counter.text)(other_is)
-            );
-        }
-    }
+                (counter.text)(other_is),
+                match one_is > 0.0 {
+                    true => format!("{:.2}", other_is / one_is),
+                    false => "-".to_owned(),
+                },
+            ])
+        })
+    });
+    let caption = "hardware counters, a query: medians";
+    let grid = Grid::new(caption, ["strategy", "", "A", "B", "B / A"]).rows(rows);
+    let _ = write!(out, "\n{}", grid.text());
     let (in_a, in_b) = (titles(&in_a), titles(&in_b));
     for (name, titles, others) in [("A", &in_a, &in_b), ("B", &in_b, &in_a)] {
         let alone: Vec<_> = titles

@@ -7,7 +7,6 @@ mod check;
 mod counters;
 mod differences;
 mod machines;
-mod pairs;
 mod text;
 
 #[cfg(test)]

@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 
 use super::differences::{Difference, between};
-use super::pairs::both;
 use crate::bench::report::{RatioSpread, Ratios, Report, Round, Strategy};
+use chiplet_bench::charts::table::Grid;
+use chiplet_bench::stats::spread;
 
 /// What is not a setting but follows from the run, or is told elsewhere.
 const RESULTS: [&str; 2] = ["saturation_qps", "verdict"];
@@ -99,7 +100,10 @@ struct Measured {
 impl Measured {
     fn text(self, digits: usize) -> String {
         let [low, high] = self.range;
-        format!("{:.digits$} ({low:.digits$}-{high:.digits$})", self.median)
+        format!(
+            "{:.digits$} ({low:.digits$} to {high:.digits$})",
+            self.median
+        )
     }
 }
 
@@ -113,12 +117,18 @@ fn verdict(a: Measured, b: Measured) -> &'static str {
     }
 }
 
+/// Strategies of both runs, in the order of the first.
+pub(super) fn both<'a>(
+    a: &'a Report,
+    b: &'a Report,
+) -> impl Iterator<Item = (&'a Strategy, &'a Strategy)> {
+    a.strategies.iter().filter_map(|one| {
+        let other = b.strategies.iter().find(|other| other.name == one.name)?;
+        Some((one, other))
+    })
+}
+
 fn ratios_to_base(out: &mut String, base: &str, a: &Report, b: &Report) {
-    let _ = writeln!(
-        out,
-        "\nratio to {base} in the same run: median of rounds (lowest-highest)\n{:24} {:10} {:20} {:20}",
-        "", "", "A", "B"
-    );
     type Pick = (
         &'static str,
         fn(&Ratios) -> f64,
@@ -134,31 +144,30 @@ fn ratios_to_base(out: &mut String, base: &str, a: &Report, b: &Report) {
         ("p99", |ratio| ratio.p99, |spread| spread.p99),
         ("p999", |ratio| ratio.p999, |spread| spread.p999),
     ];
-    for (one, other) in both(a, b).filter(|(one, _)| one.name != base) {
-        for (what, value, range) in RATIOS {
+    let pairs = both(a, b).filter(|(one, _)| one.name != base);
+    let rows = pairs.flat_map(|(one, other)| {
+        RATIOS.map(|(what, value, range)| {
             let of = |strategy: &Strategy| Measured {
                 median: value(&strategy.ratio_to_first),
                 range: range(&strategy.ratio_spread),
             };
             let (one_is, other_is) = (of(one), of(other));
-            let _ = writeln!(
-                out,
-                "{:24} {what:10} {:20} {:20} {}",
-                one.name,
+            [
+                one.name.clone(),
+                what.to_owned(),
                 one_is.text(2),
                 other_is.text(2),
-                verdict(one_is, other_is)
-            );
-        }
-    }
+                verdict(one_is, other_is).to_owned(),
+            ]
+        })
+    });
+    let caption =
+        format!("ratio to {base} in the same run: median of the rounds (lowest to highest)");
+    let grid = Grid::new(caption, ["strategy", "", "A", "B", ""]).rows(rows);
+    let _ = write!(out, "\n{}", grid.text());
 }
 
 fn figures(out: &mut String, a: &Report, b: &Report) {
-    let _ = writeln!(
-        out,
-        "\nas measured: median of rounds (lowest-highest); B / A\n{:24} {:10} {:28} {:28} {:>6}",
-        "", "", "A", "B", "B / A"
-    );
     type Pick = (&'static str, fn(&Strategy) -> f64, fn(&Round) -> f64);
     const FIGURES: [Pick; 4] = [
         (
@@ -182,35 +191,33 @@ fn figures(out: &mut String, a: &Report, b: &Report) {
             |round| round.latency_us.p999,
         ),
     ];
-    for (one, other) in both(a, b) {
-        for (what, value, of_round) in FIGURES {
-            let of = |strategy: &Strategy| {
-                let rounds = strategy.rounds.iter().map(of_round);
-                let range = rounds.fold([f64::INFINITY, 0.0], |[low, high], value| {
-                    [value.min(low), value.max(high)]
-                });
-                Measured {
-                    median: value(strategy),
-                    range,
-                }
+    let rows = both(a, b).flat_map(|(one, other)| {
+        FIGURES.map(|(what, value, of_round)| {
+            let of = |strategy: &Strategy| Measured {
+                median: value(strategy),
+                range: spread(&strategy.rounds.iter().map(of_round).collect::<Vec<_>>()),
             };
             let (one_is, other_is) = (of(one), of(other));
-            let _ = writeln!(
-                out,
-                "{:24} {what:10} {:28} {:28} {:>6.2} {}",
-                one.name,
+            [
+                one.name.clone(),
+                what.to_owned(),
                 one_is.text(0),
                 other_is.text(0),
-                other_is.median / one_is.median,
-                verdict(one_is, other_is)
-            );
-        }
-        let recall = (one.recall_at_10 - other.recall_at_10).abs();
-        if recall > 0.0005 {
+                format!("{:.2}", other_is.median / one_is.median),
+                verdict(one_is, other_is).to_owned(),
+            ]
+        })
+    });
+    let caption = "as measured: median of the rounds (lowest to highest)";
+    let grid = Grid::new(caption, ["strategy", "", "A", "B", "B / A", ""]).rows(rows);
+    let _ = write!(out, "\n{}", grid.text());
+    for (one, other) in both(a, b) {
+        let (first, second) = (one.recall_at_10, other.recall_at_10);
+        if (first - second).abs() > 0.0005 {
+            let name = &one.name;
             let _ = writeln!(
                 out,
-                "{:24} recall at 10: {:.4} in A, {:.4} in B: the answers are not equally good",
-                one.name, one.recall_at_10, other.recall_at_10
+                "{name}: recall at 10: {first:.4} in A, {second:.4} in B: the answers are not equally good"
             );
         }
     }

@@ -6,31 +6,18 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use super::{check_refused, keys, number, refused};
+use super::{check_refused, keys, number, refused, words};
 
 /// What a direct measurement needs of [`TINY`](super::TINY): no strategies, no tables to share the rows out to.
-const DIRECT: [&str; 14] = [
-    "bench",
-    "--direct",
-    "--rows",
-    "400",
-    "--dims",
-    "8",
-    "--queries",
-    "50",
-    "--duration",
-    "0.02",
-    "--seed",
-    "7",
-    "--rounds",
-    "2",
-];
+const DIRECT: &str =
+    "bench --direct --rows 400 --dims 8 --queries 50 --duration 0.02 --seed 7 --rounds 2";
 
 fn direct(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_chiplet"));
     let cued = arguments.contains(&"--cue");
     let said = |name: &&str| arguments.contains(name) || (cued && *name == "--rounds");
-    let unsaid = DIRECT.chunks(2).filter(|pair| !said(&pair[0]));
+    let given = words(DIRECT);
+    let unsaid = given.chunks(2).filter(|pair| !said(&pair[0]));
     command
         .args(unsaid.flatten())
         .args(arguments)
@@ -65,19 +52,11 @@ fn refused_directly(arguments: &[&str], words: &[&str]) {
 }
 
 fn check_direct(entry: &Value) {
-    let promised = [
-        "index",
-        "param",
-        "recall_at_10",
-        "qps",
-        "bytes_per_vector",
-        "build_s",
-        "threads",
-        "metric",
-        "dim",
-        "rows",
-    ];
-    assert!(keys(entry).is_superset(&promised.into()), "{entry}");
+    let promised = "index param recall_at_10 qps bytes_per_vector build_s threads metric dim rows";
+    assert!(
+        keys(entry).is_superset(&words(promised).into_iter().collect()),
+        "{entry}"
+    );
     assert!(
         (0.0..=1.0).contains(&number(&entry["recall_at_10"])),
         "{entry}"
@@ -127,16 +106,7 @@ fn a_direct_measurement_has_an_entry_for_each_ef_and_number_of_threads() {
 
 #[test]
 fn a_direct_measurement_takes_its_graph_settings_from_the_command_line() {
-    let poor = [
-        "--m",
-        "2",
-        "--ef-construction",
-        "2",
-        "--metric",
-        "ip",
-        "--ef",
-        "10",
-    ];
+    let poor = words("--m 2 --ef-construction 2 --metric ip --ef 10");
     let (entries, _) = run_direct(&poor);
     let (usual, _) = run_direct(&["--metric", "ip", "--ef", "10"]);
     assert_eq!(entries[0]["metric"], "ip");
@@ -150,14 +120,7 @@ fn a_direct_measurement_takes_its_graph_settings_from_the_command_line() {
 #[cfg(feature = "faiss")]
 #[test]
 fn inverted_lists_are_measured_directly_by_nprobe() {
-    let (entries, _) = run_direct(&[
-        "--index",
-        "ivf",
-        "--factory",
-        "IVF10,Flat",
-        "--nprobe",
-        "1,10",
-    ]);
+    let (entries, _) = run_direct(&words("--index ivf --factory IVF10,Flat --nprobe 1,10"));
     entries.iter().for_each(check_direct);
     assert_eq!(entries[0]["index"], "chiplet IVF10,Flat");
     assert_eq!(entries[1]["param"], "nprobe=10");

@@ -46,6 +46,10 @@ struct Ran {
     json: Value,
 }
 
+fn words(text: &str) -> Vec<&str> {
+    text.split_whitespace().collect()
+}
+
 fn run(arguments: &[&str]) -> Ran {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("run.json");
@@ -132,14 +136,7 @@ fn check_refused(arguments: &[&str], output: &Output, words: &[&str]) {
 
 #[test]
 fn the_json_has_the_documented_form_for_strategies_and_peers() {
-    let asked = [
-        "global-steal",
-        "ccd-aware",
-        "round-robin",
-        "fork-join",
-        "rayon",
-        "spawn-blocking",
-    ];
+    let asked = words("global-steal ccd-aware round-robin fork-join rayon spawn-blocking");
     let Ran { text, json } = run(&["--strategy", &asked.join(",")]);
     assert!(keys(&json).is_superset(&BTreeSet::from([
         "machine",
@@ -414,18 +411,8 @@ fn the_help_names_every_strategy_and_gives_examples() {
     let output = bench(folder.path(), &["--help"]);
     assert!(output.status.success(), "{output:?}");
     let help = String::from_utf8(output.stdout).unwrap();
-    for part in [
-        "round-robin",
-        "fork-join",
-        "global-steal",
-        "ccd-aware",
-        "rayon",
-        "spawn-blocking",
-        "openmp",
-        "+usearch",
-        "Examples:",
-        "Exit status",
-    ] {
+    let parts = "round-robin fork-join global-steal ccd-aware rayon spawn-blocking openmp +usearch Examples: status";
+    for part in words(parts) {
         assert!(help.contains(part), "no {part:?} in:\n{help}");
     }
 }

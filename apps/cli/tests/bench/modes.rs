@@ -6,19 +6,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::{bench, keys, run};
+use super::{bench, keys, run, words};
 
 /// Short, and at two uses that a busy machine reaches.
-const SHORT: [&str; 8] = [
-    "--modes",
-    "--uses=20,40",
-    "--rounds",
-    "1",
-    "--warmup",
-    "0.05",
-    "--duration",
-    "0.2",
-];
+const SHORT: &str = "--modes --uses=20,40 --rounds 1 --warmup 0.05 --duration 0.2";
 
 fn skip_where_there_is_one_core() -> bool {
     let one = std::thread::available_parallelism().is_ok_and(|cores| cores.get() < 2);
@@ -41,7 +32,7 @@ fn modes_are_processes_that_answer_at_equal_use() {
     if skip_where_there_is_one_core() {
         return;
     }
-    let ran = run(&SHORT);
+    let ran = run(&words(SHORT));
     assert_eq!(modes(&ran.json), ["one", "per-node", "pinned", "chiplet"]);
     let nodes = ran.json["workload"]["nodes"].as_array().unwrap().len();
     let processes: Vec<usize> = ran.json["modes"]
@@ -73,22 +64,12 @@ fn modes_are_processes_that_answer_at_equal_use() {
     for at in uses {
         assert_eq!(
             keys(&at["modes"][0]),
-            BTreeSet::from([
-                "failed",
-                "mean_us",
-                "mode",
-                "p50_us",
-                "p99_ratio",
-                "p99_us",
-                "piled_up",
-                "processor_us",
-                "rate_qps",
-                "requests",
-                "rounds",
-                "throughput_qps",
-                "throughput_ratio",
-                "used",
-            ])
+            words(
+                "failed mean_us mode p50_us p99_ratio p99_us piled_up processor_us \
+                 rate_qps requests rounds throughput_qps throughput_ratio used"
+            )
+            .into_iter()
+            .collect::<BTreeSet<_>>()
         );
         for mode in at["modes"].as_array().unwrap() {
             // On a busy machine requests pile up, and the executor refuses what its queues cannot hold.
@@ -105,17 +86,9 @@ fn the_complex_model_and_four_processes_are_modes_like_others() {
     if skip_where_there_is_one_core() {
         return;
     }
-    let ran = run(&[
-        "--modes=four-pinned,chiplet",
-        "--uses=30",
-        "--rounds",
-        "1",
-        "--warmup",
-        "0.05",
-        "--duration",
-        "0.2",
-        "--model=ranking",
-    ]);
+    let ran = run(&words(
+        "--modes=four-pinned,chiplet --uses=30 --rounds 1 --warmup 0.05 --duration 0.2 --model=ranking",
+    ));
     assert_eq!(modes(&ran.json), ["four-pinned", "chiplet"]);
     assert_eq!(ran.json["modes"][0]["processes"], 4);
     assert_eq!(ran.json["workload"]["model"], "ranking");
@@ -153,14 +126,9 @@ fn what_cannot_be_is_told_before_anything_is_built() {
 /// A run that goes on for long.
 fn long(folder: &std::path::Path) -> Child {
     Command::new(env!("CARGO_BIN_EXE_chiplet"))
-        .args([
-            "bench",
-            "--tables=2",
-            "--rows=200",
-            "--dims=8",
-            "--queries=50",
-            "--modes=per-node,chiplet",
-        ])
+        .args(words(
+            "bench --tables=2 --rows=200 --dims=8 --queries=50 --modes=per-node,chiplet",
+        ))
         .args(["--duration=1", "--rounds=100", "--truth-cache"])
         .arg(folder)
         .stdout(Stdio::null())

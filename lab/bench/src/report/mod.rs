@@ -3,7 +3,10 @@
 //! Units are in the names: `_us` microseconds, `_qps` queries per second, `_s` seconds. A value that this
 //! machine or this strategy cannot give is `None` (`null`), never zero.
 
+pub mod counted;
 pub mod file;
+#[doc(hidden)]
+pub mod fixture;
 pub mod parts;
 
 use serde::{Deserialize, Serialize};

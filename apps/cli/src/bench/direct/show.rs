@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use chiplet_bench::charts::table::Grid;
 use serde::Serialize;
 
 use super::super::arguments::Arguments;
@@ -100,32 +101,35 @@ pub(super) fn render(data: &str, built: &Built, entries: &[Entry]) -> String {
         span(built.seconds),
         first.bytes_per_vector
     );
-    let _ = writeln!(
-        out,
-        "{} queries held out; median of {} rounds, lowest and highest\n",
-        first.queries, first.rounds
-    );
-    let _ = writeln!(
-        out,
-        "{:14} {:>7} {:>7} {:>10} {:>10} {:>10} {:>9} {:>9}",
-        "", "threads", "recall", "queries/s", "lowest", "highest", "us each", "KB each"
-    );
-    for entry in entries {
-        let _ = writeln!(
-            out,
-            "{:14} {:>7} {:>7.4} {:>10.0} {:>10.0} {:>10.0} {:>9.1} {:>9}",
-            entry.param,
-            entry.threads,
-            entry.recall_at_10,
-            entry.qps,
-            entry.qps_low,
-            entry.qps_high,
-            f64::from(entry.threads) * 1e6 / entry.qps,
+    let rows = entries.iter().map(|entry| {
+        [
+            entry.param.clone(),
+            entry.threads.to_string(),
+            format!("{:.4}", entry.recall_at_10),
+            format!("{:.0}", entry.qps),
+            format!("{:.0}", entry.qps_low),
+            format!("{:.0}", entry.qps_high),
+            format!("{:.1}", f64::from(entry.threads) * 1e6 / entry.qps),
             entry
                 .kb_a_query
-                .map_or(String::new(), |kb| format!("{kb:.1}"))
-        );
-    }
+                .map_or(String::new(), |kb| format!("{kb:.1}")),
+        ]
+    });
+    let columns = [
+        "",
+        "threads",
+        "recall",
+        "queries/s",
+        "lowest",
+        "highest",
+        "us each",
+        "KB each",
+    ];
+    let caption = format!(
+        "{} queries held out; median of {} rounds, lowest and highest",
+        first.queries, first.rounds
+    );
+    out += &Grid::new(caption, columns).rows(rows).text();
     let least = entries
         .iter()
         .map(|entry| entry.cpu_share)

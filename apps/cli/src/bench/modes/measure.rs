@@ -16,7 +16,7 @@ use super::cpuset::Group;
 use super::fleet::Fleet;
 use super::report::{Figures, Mode, Use};
 use chiplet_bench::modes::rate::{STEPS, Search, WITHIN};
-use chiplet_bench::stats::median;
+use chiplet_bench::stats::{self, median};
 
 /// Requests outstanding for each core in the round that tells where to begin.
 const OUTSTANDING: usize = 8;
@@ -339,8 +339,7 @@ impl Round {
 
 /// The median, the least and the most.
 fn spread(values: Vec<f64>) -> [f64; 3] {
-    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let [least, most] = stats::spread(&values);
     [median(values), least, most]
 }
 

@@ -2,6 +2,9 @@
 
 use std::fmt::Write as _;
 
+use chiplet_bench::charts::number::{bytes, count, fixed};
+use chiplet_bench::charts::table::Grid;
+
 use super::report::{Figures, Mode, Report};
 
 /// What is printed when a run is over.
@@ -29,16 +32,23 @@ pub(super) fn render(report: &Report) -> String {
         workload.round_s,
         workload.warmup_s
     );
-    let width = report.modes.iter().map(|mode| mode.name.len()).max();
-    let width = width.unwrap_or(0).max(8);
-    modes(&mut out, &report.modes, width);
+    let columns = [
+        "mode",
+        "processes",
+        "threads",
+        "tables",
+        "strategy",
+        "pinned by",
+    ];
+    let modes = Grid::new("What each mode is", columns).rows(report.modes.iter().map(mode));
+    out += &modes.text();
     for at in &report.uses {
-        let _ = writeln!(
-            out,
-            "\nat {:.0} % processor use; to {}: requests for the same processor time, and p99 (the least and the most of the \
-             rounds)\n{:width$} {:>10} {:>6} {:>8} {:>18} {:>9} {:>9} {:>9} {:>18}",
+        let caption = format!(
+            "Figures at {:.0} % processor use; to {}: requests for the same processor time, and p99 (least to most of the rounds)",
             at.wanted * 100.0,
-            report.modes.first().map_or("", |mode| &mode.name),
+            report.modes.first().map_or("", |mode| &mode.name)
+        );
+        let columns = [
             "mode",
             "requests/s",
             "use %",
@@ -47,11 +57,10 @@ pub(super) fn render(report: &Report) -> String {
             "mean us",
             "p50 us",
             "p99 us",
-            "p99, to it"
-        );
-        for figures in &at.modes {
-            row(&mut out, figures, width);
-        }
+            "p99, to it",
+        ];
+        let figures = Grid::new(caption, columns).rows(at.modes.iter().map(row));
+        let _ = write!(out, "\n{}", figures.text());
     }
     for note in &report.notes {
         let _ = writeln!(out, "\n{note}");
@@ -59,39 +68,28 @@ pub(super) fn render(report: &Report) -> String {
     out
 }
 
-fn modes(out: &mut String, modes: &[Mode], width: usize) {
-    let _ = writeln!(
-        out,
-        "{:width$} {:>9} {:>8} {:>12}  {:16} pinned by",
-        "mode", "processes", "threads", "tables MiB", "strategy"
-    );
-    for mode in modes {
-        let _ = writeln!(
-            out,
-            "{:width$} {:>9} {:>8} {:>12.1}  {:16} {}",
-            mode.name,
-            mode.processes,
-            mode.threads,
-            mode.table_bytes as f64 / f64::from(1 << 20),
-            mode.strategy,
-            mode.pinned_by.as_deref().unwrap_or("-")
-        );
-    }
+fn mode(mode: &Mode) -> [String; 6] {
+    [
+        mode.name.clone(),
+        count(mode.processes as u64),
+        count(mode.threads as u64),
+        bytes(mode.table_bytes),
+        mode.strategy.clone(),
+        mode.pinned_by.clone().unwrap_or_else(|| "-".to_owned()),
+    ]
 }
 
-fn row(out: &mut String, figures: &Figures, width: usize) {
-    let spread = |[middle, least, most]: [f64; 3]| format!("{middle:.2} ({least:.2}-{most:.2})");
-    let _ = writeln!(
-        out,
-        "{:width$} {:>10.0} {:>6.1} {:>8.1} {:>18} {:>9.1} {:>9.1} {:>9.1} {:>18}",
-        figures.mode,
-        figures.throughput_qps,
-        figures.used[0] * 100.0,
-        figures.processor_us,
+fn row(figures: &Figures) -> [String; 9] {
+    let spread = |[middle, least, most]: [f64; 3]| format!("{middle:.2} ({least:.2} to {most:.2})");
+    [
+        figures.mode.clone(),
+        fixed(figures.throughput_qps, 0),
+        fixed(figures.used[0] * 100.0, 1),
+        fixed(figures.processor_us, 1),
         spread(figures.throughput_ratio),
-        figures.mean_us,
-        figures.p50_us,
-        figures.p99_us,
-        spread(figures.p99_ratio)
-    );
+        fixed(figures.mean_us, 1),
+        fixed(figures.p50_us, 1),
+        fixed(figures.p99_us, 1),
+        spread(figures.p99_ratio),
+    ]
 }

@@ -6,8 +6,6 @@ use chiplet_bench::charts::number::{percent, quantity};
 pub struct Counter {
     /// In full.
     pub title: &'static str,
-    /// For a column of a terminal, 12 characters at most.
-    pub short: &'static str,
     pub of: fn(&Counters) -> Option<f64>,
     pub text: fn(f64) -> String,
 }
@@ -26,73 +24,61 @@ pub fn given(strategies: &[Strategy]) -> (Vec<&'static Counter>, Vec<&'static Co
 static COUNTERS: [Counter; 12] = [
     Counter {
         title: "cycles",
-        short: "cycles",
         of: |all| all.cycles,
         text: quantity,
     },
     Counter {
         title: "instructions",
-        short: "instructions",
         of: |all| all.instructions,
         text: quantity,
     },
     Counter {
         title: "last-level misses",
-        short: "misses",
         of: |all| all.llc_misses,
         text: quantity,
     },
     Counter {
         title: "cycles stalled",
-        short: "stalled",
         of: |all| all.stalled_share,
         text: percent,
     },
     Counter {
         title: "lines from own L3",
-        short: "own L3",
         of: |all| all.from_own_l3,
         text: quantity,
     },
     Counter {
         title: "lines from another L3",
-        short: "other L3",
         of: |all| all.from_other_l3,
         text: quantity,
     },
     Counter {
         title: "lines from memory",
-        short: "memory",
         of: |all| all.from_memory,
         text: quantity,
     },
     Counter {
         title: "lines from remote memory",
-        short: "far memory",
         of: |all| all.from_remote_memory,
         text: quantity,
     },
     Counter {
         title: "lines from CXL",
-        short: "CXL",
         of: |all| all.from_cxl,
         text: quantity,
     },
     Counter {
         title: "L2 prefetches from own L3",
-        short: "pf own L3",
         of: |all| all.prefetched_own_l3,
         text: quantity,
     },
     Counter {
         title: "L2 prefetches from beyond",
-        short: "pf beyond",
         of: |all| all.prefetched_beyond_l3,
         text: quantity,
     },
     Counter {
         title: "L3 miss ratio, whole machine",
-        short: "L3 miss",
         of: |all| all.l3_miss_ratio,
         text: percent,
     },

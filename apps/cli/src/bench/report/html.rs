@@ -129,7 +129,7 @@ fn figures(report: &Report) -> Markup {
     html! {
         section {
             h2 { "All figures" }
-            (tables::strategies(report))
+            (tables::page(report))
         }
         section {
             h2 { "What was run, and where" }

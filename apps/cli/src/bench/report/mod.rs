@@ -3,8 +3,6 @@
 pub mod chart;
 pub mod counter;
 pub mod doubts;
-#[cfg(test)]
-pub mod fixture;
 pub mod html;
 mod summary;
 mod tables;

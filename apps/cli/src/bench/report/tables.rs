@@ -1,12 +1,15 @@
-//! Every figure of the run as tables, for those who want the numbers behind the charts.
+//! Every figure of the run as tables, for a terminal and for those who want the numbers behind the charts of a page.
 
-use super::counter::{self, Counter};
-use super::summary::arrivals;
-use super::{CurvePoint, Domain, Generator, Latency, Machine, Report, Strategy, Workload};
 use chiplet_bench::charts::number::{
     ABSENT, bytes, count, duration, fixed, percent, quantity, ratio, spread,
 };
+use chiplet_bench::charts::table::Grid;
+use chiplet_bench::stats;
 use maud::{Markup, html};
+
+use super::summary::arrivals;
+use super::{Domain, Generator, Latency, Machine, Report, Round, Steals, Strategy, Workload};
+use super::{counter, parts};
 
 /// What a strategy does not tell, or has no such thing.
 const UNSAID: &str = "does not say";
@@ -15,32 +18,253 @@ const NOT_OPEN: &str = "no open loop";
 /// What this machine does not grant.
 const UNAVAILABLE: &str = "not available here";
 
-/// A table in a box of its own that scrolls sideways when it is too wide. The first cell of a row is its header.
-fn table(caption: &str, columns: &[&str], rows: &[Vec<String>]) -> Markup {
-    html! {
-        // Outside the box, so that the title stays where it is when the table scrolls.
-        h3 { (caption) }
-        div.scroll role="region" tabindex="0" aria-label=(caption) {
-            table aria-label=(caption) {
-                thead { tr { @for column in columns { th scope="col" { (column) } } } }
-                tbody {
-                    @for row in rows {
-                        tr {
-                            @for (index, cell) in row.iter().enumerate() {
-                                @if index == 0 { th scope="row" { (cell) } } @else { (figure(cell)) }
-                            }
-                        }
-                    }
-                }
-            }
-        }
+/// The columns of a latency.
+const LATENCY: [&str; 3] = ["p50,\u{a0}µs", "p99,\u{a0}µs", "p99.9,\u{a0}µs"];
+
+fn latency(latency: Latency) -> Vec<String> {
+    [latency.p50, latency.p99, latency.p999]
+        .map(quantity)
+        .to_vec()
+}
+
+/// A row for each strategy.
+fn each(
+    report: &Report,
+    caption: impl Into<String>,
+    columns: &[&str],
+    row: impl Fn(&Strategy) -> Vec<String>,
+) -> Grid {
+    let rows = report.strategies.iter();
+    let rows = rows.map(|strategy| [vec![strategy.name.clone()], row(strategy)].concat());
+    Grid::new(caption, [&["strategy"], columns].concat()).rows(rows)
+}
+
+/// A value, and the lowest and the highest of its rounds.
+fn ranged(value: f64, range: [f64; 2]) -> String {
+    match value.is_finite() {
+        true => format!("{} ({})", ratio(value), spread(range)),
+        false => ABSENT.into(),
     }
 }
 
-/// A cell; words in place of a figure are set back.
-fn figure(cell: &str) -> Markup {
+/// All strategies: medians, ratios with their spread, what each part gives, and what else was measured. None is empty.
+pub fn strategies(report: &Report) -> Vec<Grid> {
+    let name = report.strategies.first().map(|first| first.name.as_str());
+    let mut grids = vec![
+        each(
+            report,
+            "Throughput and latency, medians over the rounds",
+            &[
+                &["queries/s"],
+                &LATENCY[..],
+                &["recall at 10", "refused or failed"],
+            ]
+            .concat(),
+            |strategy| {
+                let mut row = vec![quantity(strategy.throughput_qps)];
+                row.extend(latency(strategy.latency_us));
+                row.extend([fixed(strategy.recall_at_10, 4), count(strategy.refused)]);
+                row
+            },
+        ),
+        each(
+            report,
+            format!(
+                "Ratio to {}: median of the rounds (lowest to highest)",
+                name.unwrap_or_default()
+            ),
+            &["throughput", "p50", "p99", "p99.9"],
+            |strategy| {
+                let (to, range) = (strategy.ratio_to_first, strategy.ratio_spread);
+                vec![
+                    ranged(to.throughput, range.throughput),
+                    ranged(to.p50, range.p50),
+                    ranged(to.p99, range.p99),
+                    ranged(to.p999, range.p999),
+                ]
+            },
+        ),
+        each(
+            report,
+            "Between tables: the one with the highest p99, and how even the answers were",
+            &[
+                "worst table",
+                "its p50,\u{a0}µs",
+                "its p99,\u{a0}µs",
+                "its p99.9,\u{a0}µs",
+                "in time, queries/s",
+                "Jain index",
+            ],
+            |strategy| {
+                let mut row = vec![strategy.worst_table.name.clone()];
+                row.extend(latency(strategy.worst_table.latency_us));
+                row.push(strategy.goodput_qps.map_or(NOT_OPEN.into(), quantity));
+                row.push(fixed(strategy.fairness_jain, 3));
+                row
+            },
+        ),
+        each(
+            report,
+            "What it took: processor time, the sender, steals and moves",
+            &[
+                "cores busy",
+                "of it the senders",
+                "send lag p99,\u{a0}µs",
+                "tasks from own queue",
+                "from same domain",
+                "from other domain",
+                "remaps",
+            ],
+            |strategy| {
+                let steals = |pick: fn(Steals) -> u64| {
+                    strategy
+                        .steals
+                        .map_or(UNSAID.into(), |steals| count(pick(steals)))
+                };
+                vec![
+                    fixed(strategy.cpu_cores, 2),
+                    fixed(strategy.sender_cores, 2),
+                    strategy.send_lag_p99_us.map_or(ABSENT.into(), quantity),
+                    steals(|steals| steals.own),
+                    steals(|steals| steals.domain),
+                    steals(|steals| steals.remote),
+                    strategy.remaps.map_or(UNSAID.into(), count),
+                ]
+            },
+        ),
+    ];
+    if report.strategies.len() == 1 {
+        grids.remove(1);
+    }
+    grids.push(gains(report));
+    grids.extend(points(report));
+    // A column that no strategy has would only repeat the same words.
+    let (given, _) = counter::given(&report.strategies);
+    if !given.is_empty() {
+        let titles: Vec<&str> = given.iter().map(|counter| counter.title).collect();
+        grids.push(each(
+            report,
+            "Hardware counters, per query",
+            &titles,
+            |strategy| {
+                let counters = strategy.counters.unwrap_or_default();
+                let cell = |counter: &&counter::Counter| {
+                    (counter.of)(&counters).map_or(UNAVAILABLE.into(), counter.text)
+                };
+                given.iter().map(cell).collect()
+            },
+        ));
+    }
+    grids.retain(|grid| !grid.is_empty());
+    grids
+}
+
+/// What each part gives, where the strategies were run that tell.
+fn gains(report: &Report) -> Grid {
+    let parts = parts::parts(&report.strategies).into_iter().map(|part| {
+        let pair = format!("{} to {}", part.of.name, part.to.name);
+        [
+            part.what.to_owned(),
+            pair,
+            ranged(part.median, part.spread()),
+        ]
+    });
+    Grid::new(
+        "What each part gives: median of the rounds (lowest to highest)",
+        ["part", "between", "throughput"],
+    )
+    .rows(parts)
+}
+
+/// Throughput at each size and number of domains.
+fn points(report: &Report) -> impl Iterator<Item = Grid> {
+    report.scaling.iter().map(|point| {
+        let caption = format!(
+            "{} domains, rows x {}: tables of {}, caches of {}",
+            point.domains,
+            point.size,
+            bytes(point.bytes),
+            bytes(point.cache_bytes)
+        );
+        let first = point.strategies.first();
+        let rows = point.strategies.iter().map(|strategy| {
+            let rounds = first.into_iter().flat_map(|first| &first.rounds_qps);
+            let ratios = strategy.rounds_qps.iter().zip(rounds);
+            let ratios: Vec<f64> = ratios.map(|(mine, other)| mine / other).collect();
+            let range = stats::spread(&ratios);
+            [
+                strategy.name.clone(),
+                quantity(strategy.throughput_qps),
+                ranged(stats::median(ratios), range),
+            ]
+        });
+        Grid::new(caption, ["strategy", "queries/s", "to the first"]).rows(rows)
+    })
+}
+
+/// What hardware counters mean, or why there are none.
+pub fn counters(report: &Report) -> Vec<String> {
+    let (given, missing) = counter::given(&report.strategies);
+    if given.is_empty() {
+        let why = &report.machine.counters;
+        return vec![format!("Hardware counters: {UNAVAILABLE} ({why}).")];
+    }
+    let mut notes = vec![
+        "Counters are of the workers and of the measured time. AMD counts lines that the first-level data cache took in, by loads \
+         and prefetches; those that the L2's prefetchers brought into it are apart, and in the misses. Intel counts loads \
+         that retired: a line that a prefetch brought in time counts as a hit where it then was, so its misses are fewer \
+         than the lines that moved."
+            .to_owned(),
+    ];
+    if !missing.is_empty() {
+        let titles: Vec<&str> = missing.iter().map(|counter| counter.title).collect();
+        notes.push(format!("Not available here: {}.", titles.join(", ")));
+    }
+    notes
+}
+
+/// Every round of every strategy.
+pub fn rounds(strategies: &[Strategy]) -> Grid {
+    let row = |(strategy, (number, round)): (&Strategy, (usize, &Round))| {
+        let name = format!("{}, {}", strategy.name, number + 1);
+        [
+            vec![name, quantity(round.throughput_qps)],
+            latency(round.latency_us),
+        ]
+        .concat()
+    };
+    let rounds = strategies.iter().flat_map(|strategy| {
+        let rounds = strategy.rounds.iter().enumerate();
+        rounds.map(move |round| (strategy, round))
+    });
+    let columns = [&["strategy, round", "queries/s"], &LATENCY[..]].concat();
+    Grid::new("Medians are taken over these", columns).rows(rounds.map(row))
+}
+
+/// Every point of the load curve.
+pub fn curve(report: &Report) -> Grid {
+    let rows = report.load_curve.iter().map(|point| {
+        let rates = [point.rate_qps, point.throughput_qps].map(quantity);
+        let named = vec![point.strategy.clone(), percent(point.load)];
+        [named, rates.to_vec(), latency(point.latency_us)].concat()
+    });
+    let columns = ["strategy", "of saturation", "sent/s", "answered/s"];
+    Grid::new("Latency against load", [&columns, &LATENCY[..]].concat()).rows(rows)
+}
+
+/// All of it, for a page.
+pub fn page(report: &Report) -> Markup {
+    if report.strategies.is_empty() {
+        return html! { p { "No strategy was run, so there are no tables." } };
+    }
+    let curve = curve(report);
     html! {
-        @if [ABSENT, UNSAID, NOT_OPEN, UNAVAILABLE].contains(&cell) { td.words { (cell) } } @else { td { (cell) } }
+        @for grid in strategies(report) { (grid.html()) }
+        @for note in counters(report) { p.caption { (note) } }
+        details { summary { "Every round" } (rounds(&report.strategies).html()) }
+        @if !curve.is_empty() {
+            details { summary { "Every point of the load curve" } (curve.html()) }
+        }
     }
 }
 
@@ -51,177 +275,6 @@ fn facts(caption: &str, facts: &[(&str, String)]) -> Markup {
             caption { (caption) }
             tbody { @for (name, value) in facts { tr { th scope="row" { (name) } td { (value) } } } }
         }
-    }
-}
-
-/// All strategies: medians, ratios with their spread, and what else was measured.
-pub fn strategies(report: &Report) -> Markup {
-    let all = &report.strategies;
-    let Some(first) = all.first() else {
-        return html! { p { "No strategy was run, so there are no tables." } };
-    };
-    let rows = |row: &dyn Fn(&Strategy) -> Vec<String>| -> Vec<Vec<String>> {
-        all.iter()
-            .map(|strategy| [vec![strategy.name.clone()], row(strategy)].concat())
-            .collect()
-    };
-    let latency = |latency: Latency| {
-        [latency.p50, latency.p99, latency.p999]
-            .map(quantity)
-            .to_vec()
-    };
-    html! {
-        (table(
-            "Throughput and latency, medians over the rounds",
-            &["strategy", "queries/s", "p50,\u{a0}µs", "p99,\u{a0}µs", "p99.9,\u{a0}µs", "recall at 10", "refused or failed"],
-            &rows(&|strategy| [
-                vec![quantity(strategy.throughput_qps)],
-                latency(strategy.latency_us),
-                vec![fixed(strategy.recall_at_10, 3), count(strategy.refused)],
-            ].concat()),
-        ))
-        (table(
-            &format!("Ratio to {}: median of the rounds (lowest to highest)", first.name),
-            &["strategy", "throughput", "p50", "p99", "p99.9"],
-            &rows(&|strategy| {
-                let (to, range) = (strategy.ratio_to_first, strategy.ratio_spread);
-                let both = |value: f64, range: [f64; 2]| match value.is_finite() {
-                    true => format!("{} ({})", ratio(value), spread(range)),
-                    false => ABSENT.into(),
-                };
-                vec![
-                    both(to.throughput, range.throughput),
-                    both(to.p50, range.p50),
-                    both(to.p99, range.p99),
-                    both(to.p999, range.p999),
-                ]
-            }),
-        ))
-        (table(
-            "Between tables: the one with the highest p99, and how even the answers were",
-            &["strategy", "worst table", "its p50,\u{a0}µs", "its p99,\u{a0}µs", "its p99.9,\u{a0}µs", "in time, queries/s", "Jain index"],
-            &rows(&|strategy| [
-                vec![strategy.worst_table.name.clone()],
-                latency(strategy.worst_table.latency_us),
-                vec![strategy.goodput_qps.map_or(NOT_OPEN.into(), quantity), fixed(strategy.fairness_jain, 3)],
-            ].concat()),
-        ))
-        (table(
-            "What it took: processor time, the sender, steals and moves",
-            &[
-                "strategy", "cores busy", "of it the senders", "send lag p99,\u{a0}µs", "tasks from own queue", "from same domain",
-                "from other domain", "remaps",
-            ],
-            &rows(&|strategy| {
-                let steals = |pick: fn(super::Steals) -> u64| strategy.steals.map_or(UNSAID.into(), |s| count(pick(s)));
-                vec![
-                    fixed(strategy.cpu_cores, 2),
-                    fixed(strategy.sender_cores, 2),
-                    strategy.send_lag_p99_us.map_or(ABSENT.into(), quantity),
-                    steals(|steals| steals.own),
-                    steals(|steals| steals.domain),
-                    steals(|steals| steals.remote),
-                    strategy.remaps.map_or(UNSAID.into(), count),
-                ]
-            }),
-        ))
-        (counters(report))
-        (rounds(all))
-        @if !report.load_curve.is_empty() { (curve(&report.load_curve)) }
-    }
-}
-
-/// Hardware counters per query; one sentence if there are none at all.
-fn counters(report: &Report) -> Markup {
-    // A column that no strategy has would only repeat the same words.
-    let (given, missing) = counter::given(&report.strategies);
-    if given.is_empty() {
-        return html! { p { "Hardware counters: " (UNAVAILABLE) " (" (report.machine.counters) ")." } };
-    }
-    let columns: Vec<&str> = ["strategy"]
-        .into_iter()
-        .chain(given.iter().map(|counter| counter.title))
-        .collect();
-    let rows: Vec<Vec<String>> = report
-        .strategies
-        .iter()
-        .map(|strategy| {
-            let counters = strategy.counters.unwrap_or_default();
-            let cell = |counter: &&'static Counter| {
-                (counter.of)(&counters).map_or(UNAVAILABLE.into(), counter.text)
-            };
-            [strategy.name.clone()]
-                .into_iter()
-                .chain(given.iter().map(cell))
-                .collect()
-        })
-        .collect();
-    html! {
-        (table("Hardware counters, per query", &columns, &rows))
-        p.caption {
-            "Of the workers and of the measured time. AMD counts lines that the first-level data cache took in, by loads \
-             and prefetches; those that the L2's prefetchers brought into it are apart, and in the misses. Intel counts loads that retired: a line that a prefetch brought in time counts as a hit where \
-             it then was, so its misses are fewer than the lines that moved."
-        }
-        @if !missing.is_empty() {
-            p.caption {
-                "Not available here: "
-                @for (index, counter) in missing.iter().enumerate() { @if index > 0 { ", " } (counter.title) }
-                "."
-            }
-        }
-    }
-}
-
-fn rounds(strategies: &[Strategy]) -> Markup {
-    let rows: Vec<Vec<String>> = strategies
-        .iter()
-        .flat_map(|strategy| {
-            strategy.rounds.iter().enumerate().map(|(number, round)| {
-                vec![
-                    format!("{}, {}", strategy.name, number + 1),
-                    quantity(round.throughput_qps),
-                    quantity(round.latency_us.p50),
-                    quantity(round.latency_us.p99),
-                    quantity(round.latency_us.p999),
-                ]
-            })
-        })
-        .collect();
-    html! {
-        details {
-            summary { "Every round" }
-            (table("Medians are taken over these", &["strategy, round", "queries/s", "p50,\u{a0}µs", "p99,\u{a0}µs", "p99.9,\u{a0}µs"], &rows))
-        }
-    }
-}
-
-fn curve(points: &[CurvePoint]) -> Markup {
-    let rows: Vec<Vec<String>> = points
-        .iter()
-        .map(|point| {
-            vec![
-                point.strategy.clone(),
-                percent(point.load),
-                quantity(point.rate_qps),
-                quantity(point.throughput_qps),
-                quantity(point.latency_us.p50),
-                quantity(point.latency_us.p99),
-                quantity(point.latency_us.p999),
-            ]
-        })
-        .collect();
-    let columns = [
-        "strategy",
-        "of saturation",
-        "sent/s",
-        "answered/s",
-        "p50,\u{a0}µs",
-        "p99,\u{a0}µs",
-        "p99.9,\u{a0}µs",
-    ];
-    html! {
-        details { summary { "Every point of the load curve" } (table("Load curve", &columns, &rows)) }
     }
 }
 
@@ -336,11 +389,11 @@ fn layout(domains: &[Domain]) -> String {
 }
 
 /// Who sent, and how much more they could have sent.
-fn senders(generator: &Generator) -> String {
+pub fn senders(generator: &Generator) -> String {
     let noun = if generator.senders == 1 {
-        "thread"
+        "sender"
     } else {
-        "threads"
+        "senders"
     };
     let cores = match &generator.own_cpus {
         Some(cpus) => format!("on cpus of their own, {cpus}"),

@@ -13,11 +13,11 @@ use chiplet_topology::Topology;
 use indicatif::{MultiProgress, ProgressBar};
 
 use super::arguments::{Arguments, Choice, Rate};
-use super::counted::per_query;
 use super::generator::{self, Moment, Outcome, Pace, Plan, Senders};
 use super::machine;
 use super::pools::{self, Pool, Workers};
 use super::recorder::Recorder;
+use super::report::counted::per_query;
 use super::report::{self, CurvePoint, Generator, Latency, Report, Steals};
 use super::summary::{self, Summed};
 use super::tables::Tables;

@@ -1,8 +1,8 @@
 //! What copying and moving memory took, as a person or a program reads it.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
+use chiplet_bench::charts::table::Grid;
 use serde::Serialize;
 
 use crate::topology::memory::size;
@@ -80,37 +80,30 @@ impl Taken {
 
 impl Report {
     pub(super) fn text(&self) -> String {
-        let mut text = format!(
+        let rows = self.copies.iter().map(|row| {
+            let moved = row.moved.as_ref().map(Taken::text);
+            [
+                row.pair.from.to_string(),
+                row.pair.to.to_string(),
+                size(row.bytes as u64),
+                row.small.text(),
+                row.huge.text(),
+                moved.unwrap_or_else(|| "-".to_owned()),
+            ]
+        });
+        let caption = format!(
             "Memory from one NUMA node to another; medians of {TIMES}. A copy goes into fresh memory, so getting the \
-             pages counts.\nGB/s are 10^9 bytes a second, each byte counted once.\n\n"
+             pages counts.\nGB/s are 10^9 bytes a second, each byte counted once.\n"
         );
-        let mut line = |cells: [&str; 6]| {
-            let [from, to, bytes, small, huge, moved] = cells;
-            // Writing to a String cannot fail.
-            let _ = writeln!(
-                text,
-                "{from:>4} {to:>4} {bytes:>8}  {small:>22}  {huge:>22}  {moved:>22}"
-            );
-        };
-        line([
+        let columns = [
             "from",
             "to",
             "size",
             "copied to small pages",
             "copied to huge pages",
             "moved",
-        ]);
-        for row in &self.copies {
-            let moved = row.moved.as_ref().map(Taken::text);
-            line([
-                &row.pair.from.to_string(),
-                &row.pair.to.to_string(),
-                &size(row.bytes as u64),
-                &row.small.text(),
-                &row.huge.text(),
-                moved.as_deref().unwrap_or("-"),
-            ]);
-        }
+        ];
+        let mut text = Grid::new(caption, columns).rows(rows).text();
         for note in self.words() {
             text.push('\n');
             text += &note;
@@ -177,7 +170,7 @@ mod tests {
         };
         let text = report.text();
         for part in [
-            "   0    1   16 MiB       8.0 ms  2.10 GB/s       4.0 ms  4.19 GB/s      16.0 ms  1.05 GB/s\n",
+            "0      1  16 MiB      8.0 ms  2.10 GB/s     4.0 ms  4.19 GB/s  16.0 ms  1.05 GB/s\n",
             "\n2.5 GiB from node 0 to 1 were left out",
             "25 % lie in them",
             "\nA note.\n",

@@ -5,6 +5,7 @@
 
 use std::fmt::Write as _;
 
+use chiplet_bench::charts::table::Grid;
 use chiplet_sim::{Machine, Outcome};
 use serde::Serialize;
 
@@ -145,28 +146,32 @@ impl Beside {
                      --strategy.\n";
             return text;
         }
-        let _ = writeln!(
-            text,
-            "  {:18} {:10} {:>8} {:>15} {:>9} {:>11}",
-            "strategy", "", "measured", "of the rounds", "modelled", "difference"
-        );
-        for row in &self.rows {
+        let rows = self.rows.iter().map(|row| {
             let [lowest, highest] = row.measured_spread;
-            let _ = writeln!(
-                text,
-                "  {:18} {:10} {:8.2} {:>15} {:9.2} {:>+9.0} %{}",
-                row.strategy,
-                row.what,
-                row.measured,
-                format!("{lowest:.2}-{highest:.2}"),
-                row.modelled,
-                row.difference_percent,
-                match (lowest..=highest).contains(&row.modelled) {
-                    true => ", within the rounds",
-                    false => "",
-                }
-            );
-        }
+            let within = match (lowest..=highest).contains(&row.modelled) {
+                true => "within the rounds",
+                false => "",
+            };
+            [
+                row.strategy.clone(),
+                row.what.to_owned(),
+                format!("{:.2}", row.measured),
+                format!("{lowest:.2} to {highest:.2}"),
+                format!("{:.2}", row.modelled),
+                format!("{:+.0} %", row.difference_percent),
+                within.to_owned(),
+            ]
+        });
+        let columns = [
+            "strategy",
+            "",
+            "measured",
+            "of the rounds",
+            "modelled",
+            "difference",
+            "",
+        ];
+        text += &Grid::new("ratios", columns).rows(rows).text();
         text
     }
 }

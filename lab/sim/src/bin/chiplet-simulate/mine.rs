@@ -39,7 +39,7 @@ impl Mine {
         );
         let senders = self.report.generator.own_cpus.as_deref();
         let senders = senders.map(parse_list).transpose()?.unwrap_or_default();
-        let mut built = Topology::builder().smt(machine.smt as u32);
+        let mut built = Topology::builder();
         let mut last = machine.layout.first();
         for domain in &machine.layout {
             let on = |of: fn(&Domain) -> u32| last.is_some_and(|last| of(last) == of(domain));
@@ -49,11 +49,10 @@ impl Mine {
                 () => built,
             };
             let cpus = parse_list(&domain.cpus)?;
-            let taken = cpus.intersection(&senders).count();
-            let cores = domain
-                .cores
-                .saturating_sub(taken.div_ceil(machine.smt.max(1)));
+            let of_a_core = (cpus.len() / domain.cores.max(1)).max(1);
+            let cores = cpus.difference(&senders).count() / of_a_core;
             if cores > 0 {
+                built = built.smt(of_a_core as u32);
                 built = built.domain(domain.cache_bytes, cores as u32);
             }
             last = Some(domain);

@@ -13,6 +13,7 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 
 use super::arguments::Arguments;
+use chiplet_bench::charts::table::Grid;
 use chiplet_bench::modes::rate::{STEPS, Search, WITHIN};
 use chiplet_bench::modes::{Mode, Model};
 
@@ -219,10 +220,24 @@ pub(super) fn render(report: &Report) -> String {
         report.workload, report.model, report.machine, report.seed
     );
     for at in &report.uses {
-        let _ = writeln!(
-            text,
-            "\nat {:.0} % processor use\n  {:12} {:>11} {:>6} {:>7} {:>9} {:>9} {:>9} {:>7} {:>8} {:>7}",
-            at.wanted * 100.0,
+        let first = &at.modes[0];
+        let rows = at.modes.iter().map(|mode| {
+            // For the same use: they differ by up to a point.
+            let ratio = mode.qps / mode.used / (first.qps / first.used);
+            [
+                mode.mode.clone(),
+                format!("{:.0}", mode.qps),
+                format!("{:.1}", mode.used * 100.0),
+                format!("{ratio:.2}"),
+                format!("{:.0}", mode.mean_us),
+                format!("{:.0}", mode.p50_us),
+                format!("{:.0}", mode.p99_us),
+                format!("{:.2}", mode.p99_us / first.p99_us),
+                format!("{:.3}", mode.l3_miss_ratio),
+                format!("{:.2}", mode.socket),
+            ]
+        });
+        let columns = [
             "mode",
             "queries/s",
             "use %",
@@ -232,26 +247,10 @@ pub(super) fn render(report: &Report) -> String {
             "p99 us",
             "p99",
             "L3 miss",
-            "socket"
-        );
-        let first = &at.modes[0];
-        for mode in &at.modes {
-            // For the same use: they differ by up to a point.
-            let ratio = mode.qps / mode.used / (first.qps / first.used);
-            let _ = writeln!(
-                text,
-                "  {:12} {:11.0} {:6.1} {ratio:7.2} {:9.0} {:9.0} {:9.0} {:7.2} {:8.3} {:7.2}",
-                mode.mode,
-                mode.qps,
-                mode.used * 100.0,
-                mode.mean_us,
-                mode.p50_us,
-                mode.p99_us,
-                mode.p99_us / first.p99_us,
-                mode.l3_miss_ratio,
-                mode.socket
-            );
-        }
+            "socket",
+        ];
+        let caption = format!("at {:.0} % processor use", at.wanted * 100.0);
+        let _ = write!(text, "\n{}", Grid::new(caption, columns).rows(rows).text());
     }
     for at in &report.uses {
         for mode in &at.modes {

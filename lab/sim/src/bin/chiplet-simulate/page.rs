@@ -1,11 +1,10 @@
 //! The figures as one HTML page that needs nothing else.
 
 use chiplet_bench::charts::{Layout, Look, Px, figure};
-use chiplet_sim::Served;
 use maud::{Markup, html};
 
+use super::Report;
 use super::text;
-use super::{Report, Run};
 
 /// The whole page.
 pub(super) fn page(report: &Report) -> String {
@@ -27,70 +26,11 @@ pub(super) fn page(report: &Report) -> String {
             section { h2 { "Throughput" } (throughput(report)) }
         }
         @if !report.workload.asking.tenants.is_empty() {
-            section { h2 { "What became of whose queries" } (tenants(report)) }
+            section { h2 { "What became of whose queries" } (text::tenants(report).html()) }
         }
         section { h2 { "All figures" } pre { (text::render(report)) } }
     };
     chiplet_bench::charts::page(&format!("{title} · chiplet-simulate"), &main)
-}
-
-/// What is told of each tenant.
-const COLUMNS: [&str; 13] = [
-    "strategy · CCDs",
-    "who",
-    "class",
-    "tables",
-    "done",
-    "expired",
-    "refused",
-    "home",
-    "away",
-    "wait p50,\u{a0}µs",
-    "p99,\u{a0}µs",
-    "p99.9,\u{a0}µs",
-    "time",
-];
-
-/// A row for each tenant of each run.
-fn tenants(report: &Report) -> Markup {
-    html! {
-        p {
-            "Expired: in the queue; passed over by a worker, as too little time was left; while they ran. Home and away: "
-            "where they began. Waits are from arrival to start, of those that began."
-        }
-        div.scroll role="region" tabindex="0" aria-label="What became of whose queries" {
-            table aria-label="What became of whose queries" {
-                thead { tr { @for column in COLUMNS { th scope="col" { (column) } } } }
-                tbody {
-                    @for run in &report.runs {
-                        @for served in &run.outcome.tenants { (tenant(run, served)) }
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn tenant(run: &Run, served: &Served) -> Markup {
-    let (expired, wait) = (served.expired, served.wait_us);
-    html! {
-        tr {
-            th scope="row" {
-                (run.outcome.strategy) " · " (run.outcome.domains)
-                @if let Some(load) = run.load { " · " (load) " %" }
-            }
-            td { (served.name) }
-            td { (served.class) }
-            td { (served.tables) }
-            td { (served.done) }
-            td { (expired.waiting) " / " (expired.passed_over) " / " (expired.late) }
-            td { (served.refused) }
-            @if served.at_home + served.away == 0 { td { "-" } td { "-" } }
-            @else { td { (served.at_home) } td { (served.away) } }
-            @for value in [wait.p50, wait.p99, wait.p999] { td { (format!("{value:.0}")) } }
-            td { (format!("{:.1} %", 100.0 * served.time_share)) }
-        }
-    }
 }
 
 /// A bar for each saturated run.

@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
+use chiplet_bench::charts::table::Grid;
 use chiplet_sim::{Outcome, Table};
 
-use super::{Report, Run};
+use super::Report;
 
 /// What is printed.
 pub(super) fn render(report: &Report) -> String {
@@ -39,71 +40,96 @@ pub(super) fn render(report: &Report) -> String {
     let several = saturated
         .iter()
         .any(|outcome| outcome.domains != saturated[0].domains);
-    text += match report.workload.shared_tables() {
-        0 => "\nas the tables' own clients ask",
-        _ => "\nsaturated",
+    let caption = match report.workload.shared_tables() {
+        0 => "as the tables' own clients ask",
+        _ => "saturated",
     };
-    text += "\n  CCDs strategy            queries/s  to first  of ideal  L3 miss   stall  \
-             MB/query  link  socket  crossing  remaps\n";
-    for outcome in &saturated {
+    let columns = [
+        "strategy",
+        "CCDs",
+        "queries/s",
+        "to first",
+        "of ideal",
+        "L3 miss",
+        "stall",
+        "MB/query",
+        "link",
+        "socket",
+        "crossing",
+        "remaps",
+    ];
+    let rows = saturated.iter().map(|outcome| {
         let first = saturated
             .iter()
             .find(|other| other.domains == outcome.domains);
         let ratio = first.map_or(1.0, |first| outcome.qps / first.qps);
-        let _ = writeln!(
-            text,
-            "  {:4} {:18} {:11.0} {:8.2}x {:>9} {:8.3} {:7.3} {:9.2} {:5.2} {:7.2} {:9.3} {:7}",
-            outcome.domains,
-            outcome.strategy,
-            outcome.qps,
-            ratio,
+        [
+            outcome.strategy.clone(),
+            outcome.domains.to_string(),
+            format!("{:.0}", outcome.qps),
+            format!("{ratio:.2}x"),
             match several {
                 true => ideal(&saturated, outcome),
                 false => "-".to_owned(),
             },
-            outcome.l3_miss_ratio,
-            outcome.stall_share,
-            outcome.memory_bytes_per_query / 1e6,
-            most(&outcome.links),
-            most(&outcome.sockets),
-            outcome.crossing_share,
-            outcome.remaps.len(),
-        );
-    }
-    let open: Vec<&Run> = report
+            format!("{:.3}", outcome.l3_miss_ratio),
+            format!("{:.3}", outcome.stall_share),
+            format!("{:.2}", outcome.memory_bytes_per_query / 1e6),
+            format!("{:.2}", most(&outcome.links)),
+            format!("{:.2}", most(&outcome.sockets)),
+            format!("{:.3}", outcome.crossing_share),
+            outcome.remaps.len().to_string(),
+        ]
+    });
+    let _ = write!(text, "\n{}", Grid::new(caption, columns).rows(rows).text());
+    let open = report
         .runs
         .iter()
-        .filter(|run| run.load.is_some())
-        .collect();
-    if !open.is_empty() {
-        text += "\nat a load, in percent of the first strategy's saturation; latency from arrival to answer\n  \
-                 CCDs load strategy            queries/s    p50 us    p99 us   p999 us   refused  L3 miss   stall  \
-                 crossing  remaps\n";
-    }
-    for run in open {
-        let outcome = &run.outcome;
+        .filter_map(|run| Some((run.load?, &run.outcome)));
+    let open = open.map(|(load, outcome)| {
         let latency = &outcome.latency_us;
-        let _ = writeln!(
-            text,
-            "  {:4} {:3}% {:18} {:11.0} {:9.0} {:9.0} {:9.0} {:9} {:8.3} {:7.3} {:9.3} {:7}",
-            outcome.domains,
-            run.load.unwrap_or_default(),
-            outcome.strategy,
-            outcome.qps,
-            latency.p50,
-            latency.p99,
-            latency.p999,
-            outcome.shed,
-            outcome.l3_miss_ratio,
-            outcome.stall_share,
-            outcome.crossing_share,
-            outcome.remaps.len(),
-        );
+        [
+            outcome.strategy.clone(),
+            outcome.domains.to_string(),
+            format!("{load} %"),
+            format!("{:.0}", outcome.qps),
+            format!("{:.0}", latency.p50),
+            format!("{:.0}", latency.p99),
+            format!("{:.0}", latency.p999),
+            outcome.shed.to_string(),
+            format!("{:.3}", outcome.l3_miss_ratio),
+            format!("{:.3}", outcome.stall_share),
+            format!("{:.3}", outcome.crossing_share),
+            outcome.remaps.len().to_string(),
+        ]
+    });
+    let columns = [
+        "strategy",
+        "CCDs",
+        "load",
+        "queries/s",
+        "p50 us",
+        "p99 us",
+        "p999 us",
+        "refused",
+        "L3 miss",
+        "stall",
+        "crossing",
+        "remaps",
+    ];
+    let caption =
+        "at a load, in percent of the first strategy's saturation; latency from arrival to answer";
+    let open = Grid::new(caption, columns).rows(open);
+    if !open.is_empty() {
+        let _ = write!(text, "\n{}", open.text());
     }
     if let Some(measured) = &report.measured {
         text += &measured.render();
     }
-    text += &tenants(report);
+    let tenants = tenants(report);
+    if !tenants.is_empty() {
+        let _ = write!(text, "\n{}", tenants.text());
+    }
     for run in &report.runs {
         for moved in &run.outcome.remaps {
             let _ = writeln!(
@@ -128,68 +154,59 @@ pub(super) fn render(report: &Report) -> String {
     text
 }
 
-/// What became of each tenant's queries.
-fn tenants(report: &Report) -> String {
-    let mut text = String::new();
-    let told = report.runs.iter();
-    let told = told.filter(|run| !run.outcome.tenants.is_empty());
-    for (at, run) in told.enumerate() {
-        if at == 0 {
-            text += "\nby whose tables were asked: expired in the queue, passed over as too little time was left, and while \
-                     they ran;\nbegun at home and away; wait from arrival to start; part of all workers' time\n";
-        }
-        let outcome = &run.outcome;
+/// What became of each tenant's queries: a row for each of each run.
+pub(super) fn tenants(report: &Report) -> Grid {
+    let rows = report.runs.iter().flat_map(|run| {
         let load = run
             .load
-            .map(|load| format!(" at {load} %"))
-            .unwrap_or_default();
-        let _ = writeln!(
-            text,
-            "  {}{load}, {} CCDs, {:.1} virtual seconds\n    {:18} {:11} {:>6} {:>9} {:>8} {:>7} {:>6} {:>8} {:>8} {:>8} \
-             {:>9} {:>9} {:>9} {:>6}",
-            outcome.strategy,
-            outcome.domains,
-            outcome.seconds,
-            "who",
-            "class",
-            "tables",
-            "done",
-            "in queue",
-            "passed",
-            "late",
-            "refused",
-            "home",
-            "away",
-            "p50 us",
-            "p99 us",
-            "p999 us",
-            "time"
-        );
-        for served in &outcome.tenants {
+            .map_or(String::new(), |load| format!(" at {load} %"));
+        let of = format!("{} on {}{load}", run.outcome.strategy, run.outcome.domains);
+        let tenants = run.outcome.tenants.iter();
+        tenants.map(move |served| {
             let (expired, wait) = (served.expired, served.wait_us);
-            let (home, away) = match served.at_home + served.away {
-                0 => ("-".to_owned(), "-".to_owned()),
-                _ => (served.at_home.to_string(), served.away.to_string()),
+            let begun = |count: u64| match served.at_home + served.away {
+                0 => "-".to_owned(),
+                _ => count.to_string(),
             };
-            let _ = writeln!(
-                text,
-                "    {:18} {:11} {:6} {:9} {:8} {:7} {:6} {:8} {home:>8} {away:>8} {:9.0} {:9.0} {:9.0} {:5.1}%",
-                served.name,
-                served.class,
-                served.tables,
-                served.done,
-                expired.waiting,
-                expired.passed_over,
-                expired.late,
-                served.refused,
-                wait.p50,
-                wait.p99,
-                wait.p999,
-                100.0 * served.time_share,
-            );
-        }
-    }
-    text
+            [
+                of.clone(),
+                served.name.clone(),
+                served.class.to_string(),
+                served.tables.to_string(),
+                served.done.to_string(),
+                expired.waiting.to_string(),
+                expired.passed_over.to_string(),
+                expired.late.to_string(),
+                served.refused.to_string(),
+                begun(served.at_home),
+                begun(served.away),
+                format!("{:.0}", wait.p50),
+                format!("{:.0}", wait.p99),
+                format!("{:.0}", wait.p999),
+                format!("{:.1} %", 100.0 * served.time_share),
+            ]
+        })
+    });
+    let columns = [
+        "strategy, CCDs",
+        "who",
+        "class",
+        "tables",
+        "done",
+        "in queue",
+        "passed",
+        "late",
+        "refused",
+        "home",
+        "away",
+        "wait p50 us",
+        "p99 us",
+        "p999 us",
+        "time",
+    ];
+    let caption = "By whose tables were asked: expired in the queue, passed over as too little time was left, and while they \
+                   ran; begun at home and away; wait from arrival to start, of those that began; part of all workers' time";
+    Grid::new(caption, columns).rows(rows)
 }
 
 /// How tables keep their rows, unless all are as they came.

@@ -1,7 +1,7 @@
 //! What was counted, as the report holds it: by query.
 
-use super::report;
-use chiplet_bench::counters::{
+use super::Counters;
+use crate::counters::{
     CXL, CYCLES, CounterValues, INSTRUCTIONS, L3_LOOKUPS, L3_MISSES, LLC_MISSES, MEMORY, OTHER_L3,
     OWN_L3, PREFETCHED_BEYOND, PREFETCHED_OWN_L3, REMOTE_MEMORY, STALLED,
 };
@@ -10,9 +10,9 @@ use chiplet_bench::counters::{
 ///
 /// Where lines are counted by their source, a last-level miss is a line from beyond the own L3. What the L2 prefetched
 /// is counted in other rounds, so [`with_prefetches`] adds it to the medians of all.
-pub fn per_query(values: &CounterValues, queries: u64) -> report::Counters {
+pub fn per_query(values: &CounterValues, queries: u64) -> Counters {
     if queries == 0 {
-        return report::Counters::default();
+        return Counters::default();
     }
     let each = |name| Some(values.total(name)? / queries as f64);
     let beyond = [OTHER_L3, MEMORY, REMOTE_MEMORY, CXL].map(each);
@@ -23,7 +23,7 @@ pub fn per_query(values: &CounterValues, queries: u64) -> report::Counters {
             Some(sum + (*source)?)
         });
     let cycles = values.total(CYCLES).filter(|&cycles| cycles > 0.0);
-    report::Counters {
+    Counters {
         cycles: each(CYCLES),
         instructions: each(INSTRUCTIONS),
         llc_misses: each(LLC_MISSES).or(beyond),
@@ -46,8 +46,8 @@ pub fn per_query(values: &CounterValues, queries: u64) -> report::Counters {
 }
 
 /// Misses of all rounds' medians, with the lines that the L2 prefetched.
-pub fn with_prefetches(counted: report::Counters) -> report::Counters {
-    report::Counters {
+pub fn with_prefetches(counted: Counters) -> Counters {
+    Counters {
         llc_misses: counted
             .llc_misses
             .map(|misses| misses + counted.prefetched_beyond_l3.unwrap_or(0.0)),
@@ -72,7 +72,7 @@ mod tests {
             (L3_LOOKUPS, 80.0),
             (L3_MISSES, 20.0),
         ]);
-        let expected = report::Counters {
+        let expected = Counters {
             cycles: Some(200.0),
             instructions: Some(300.0),
             llc_misses: Some(3.0),
@@ -87,14 +87,14 @@ mod tests {
             l3_miss_ratio: Some(0.25),
         };
         assert_eq!(per_query(&all, 10), expected);
-        assert_eq!(per_query(&all, 0), report::Counters::default());
+        assert_eq!(per_query(&all, 0), Counters::default());
         let some = per_query(
             &CounterValues::made_of(&[(LLC_MISSES, 70.0), (STALLED, 1.0)]),
             10,
         );
-        let expected = report::Counters {
+        let expected = Counters {
             llc_misses: Some(7.0),
-            ..report::Counters::default()
+            ..Counters::default()
         };
         assert_eq!(some, expected);
     }
@@ -108,15 +108,15 @@ mod tests {
             (prefetched.llc_misses, prefetched.prefetched_beyond_l3),
             (None, Some(4.0))
         );
-        let all = report::Counters {
+        let all = Counters {
             llc_misses: Some(3.0),
             ..prefetched
         };
         assert_eq!(with_prefetches(all).llc_misses, Some(7.0));
         assert_eq!(with_prefetches(prefetched).llc_misses, None);
-        let without = report::Counters {
+        let without = Counters {
             llc_misses: Some(3.0),
-            ..report::Counters::default()
+            ..Counters::default()
         };
         assert_eq!(with_prefetches(without), without);
     }

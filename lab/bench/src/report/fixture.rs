@@ -1,4 +1,4 @@
-//! Made-up reports for the tests: no figure here was measured, and every page of them says so.
+//! Made-up reports for tests of programs that read them: no figure here was measured, and every page of them says so.
 
 use super::*;
 
