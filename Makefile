@@ -64,8 +64,9 @@ test: ## Everything that must pass before a change lands; a table of times at th
 nightly: ## What takes other toolchains, emulators, browsers or clusters; a table at the end, also after a failure.
 	@KEEP_GOING=1 scripts/stages.sh setup fmt cold-build portable simd emulated msrv targets package deny clients image python ray-units
 
-fmt: ## Check the formatting.
+fmt: ## Check the formatting, and who uses whom.
 	cargo fmt --all --check
+	@scripts/house.py --check >/dev/null || { scripts/house.py; exit 1; }
 
 lint: setup ## Clippy over every crate, target and feature; warnings are errors.
 	cargo clippy --locked --workspace --all-targets --all-features -- -D warnings

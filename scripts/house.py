@@ -74,12 +74,12 @@ class House:
         """Arrows against the rules, as sentences."""
         for crate, uses in self.uses.items():
             part = self.part[crate]
-            lab = sorted(to for to in uses if self.part[to] == "lab")
+            lab = sorted(to for to, dev in uses.items() if self.part[to] == "lab" and not dev)
             if part == "library":
                 for to in sorted(to for to in uses if self.part[to] in ("apps", "lab")):
                     yield f"{crate} -> {to}{' (dev)' * uses[to]}: the library uses nothing of {self.part[to]}"
             if part == "apps" and len(lab) > 1:
-                yield f"{crate} -> {', '.join(lab)}: a program uses one crate of lab at most"
+                yield f"{crate} -> {', '.join(lab)}: a program uses one crate of lab at most, but for its tests"
 
 
 def main():
