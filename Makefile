@@ -78,7 +78,7 @@ targets: ## The libraries and the Python package for other systems, as far as a 
 	rustup target add $(sort $(TARGETS) $(PYTHON_TARGETS))
 	set -e; export CARGO_TARGET_DIR=target/targets RUSTFLAGS="-D warnings"; \
 	for target in $(TARGETS); do \
-	  cargo check --locked --target $$target --features chiplet/hnsw_rs \
+	  cargo check --locked --target $$target --no-default-features --features chiplet/hnsw_rs \
 	    -p chiplet -p chiplet-advise -p chiplet-probe -p chiplet-sim; \
 	done; \
 	for target in $(PYTHON_TARGETS); do \

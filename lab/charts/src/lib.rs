@@ -6,6 +6,7 @@
 //!
 //! In SVG every element is closed (`rect {}`, never `rect;`), because maud writes `;` elements without an end.
 
+pub mod bars;
 pub mod lanes;
 pub mod lines;
 pub mod number;

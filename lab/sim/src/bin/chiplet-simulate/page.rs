@@ -1,5 +1,7 @@
 //! The figures as one HTML page that needs nothing else.
 
+use chiplet_bench::charts::bars::Rows;
+use chiplet_bench::charts::number::quantity;
 use chiplet_bench::charts::{Layout, Look, Px, figure};
 use maud::{Markup, html};
 
@@ -35,7 +37,6 @@ pub(super) fn page(report: &Report) -> String {
 
 /// A bar for each saturated run.
 fn throughput(report: &Report) -> Markup {
-    const ROW: f64 = 30.0;
     let runs: Vec<_> = text::saturated(report).collect();
     let highest = runs.iter().map(|outcome| outcome.qps).fold(1.0, f64::max);
     let mut names: Vec<&str> = Vec::new();
@@ -54,25 +55,29 @@ fn throughput(report: &Report) -> Markup {
             )
         })
         .collect();
+    let rows: Vec<String> = runs
+        .iter()
+        .map(|outcome| format!("{} · {}", outcome.strategy, outcome.domains))
+        .collect();
+    let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
     figure(
         "Throughput at saturation",
         &described.join("; "),
         |layout: Layout| {
-            let left = if layout.narrow() { 130.0 } else { 220.0 };
-            let width = layout.width() - left - 80.0;
+            let bars = Rows::new(layout, &rows, 80.0, 20.0);
+            let [left, right] = bars.plot;
             let drawing = html! {
                 @for (at, outcome) in runs.iter().enumerate() {
-                    @let y = at as f64 * ROW;
                     @let look = names.iter().position(|name| *name == outcome.strategy).unwrap_or(0);
-                    @let long = width * outcome.qps / highest;
-                    text x="0" y=(Px(y + 16.0)) { (outcome.strategy) " · " (outcome.domains) }
+                    @let long = (right - left) * outcome.qps / highest;
+                    (bars.name(at, rows[at]))
                     g class=(Look(look).class()) {
-                        rect.bar x=(Px(left)) y=(Px(y + 5.0)) height="13" width=(Px(long)) rx="1.5" {}
+                        rect.bar x=(Px(left)) y=(Px(bars.bar(at))) height="13" width=(Px(long)) rx="1.5" {}
                     }
-                    text x=(Px(left + long + 6.0)) y=(Px(y + 16.0)) { (format!("{:.0}", outcome.qps)) }
+                    (bars.value(at, layout.width(), &quantity(outcome.qps)))
                 }
             };
-            (runs.len() as f64 * ROW, drawing)
+            (bars.bottom(), drawing)
         },
     )
 }

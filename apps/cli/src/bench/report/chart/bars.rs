@@ -1,8 +1,9 @@
 //! Throughput as bars with the rounds below each, and steals as bars cut by level: one row a strategy.
 
-use super::{AXIS_HEIGHT, Chart, Layout, Look, Px, Scale, axis_below, figure, label_width, short};
+use super::{AXIS_HEIGHT, Chart, Look, Px, Scale, axis_below, figure};
 use crate::bench::report::{Steals, Strategy};
-use chiplet_bench::charts::number::{ABSENT, percent, quantity, ratio};
+use chiplet_bench::charts::bars::Rows;
+use chiplet_bench::charts::number::{percent, quantity, ratio};
 use maud::{Markup, html};
 
 /// Room for a ratio at the right end of a row.
@@ -37,7 +38,7 @@ pub fn throughput(strategies: &[Strategy]) -> Chart {
         .collect::<Vec<_>>()
         .join("; ");
     Ok(figure("Throughput by strategy", &description, |layout| {
-        let rows = Rows::new(layout, strategies, 120.0, 26.0);
+        let rows = Rows::new(layout, &names(strategies), 120.0, 26.0);
         let scale = Scale::up_to(
             highest * 1.02,
             rows.plot,
@@ -111,7 +112,7 @@ pub fn steals(strategies: &[Strategy]) -> Chart {
     let chart = figure("Steals by level, share of tasks", &description, |layout| {
         let rows = Rows::new(
             layout,
-            strategies,
+            &names(strategies),
             236.0,
             if layout.narrow() { 34.0 } else { 20.0 },
         );
@@ -141,6 +142,11 @@ pub fn steals(strategies: &[Strategy]) -> Chart {
         }
         (chart)
     })
+}
+
+fn names(strategies: &[Strategy]) -> Vec<&str> {
+    let names = strategies.iter().map(|strategy| strategy.name.as_str());
+    names.collect()
 }
 
 struct Level {
@@ -209,65 +215,6 @@ fn stack(
                     @if level > 0 { " · " }
                     (LEVELS[level].short) " " (percent(share))
                 }
-            }
-        }
-    }
-}
-
-/// Rows of one bar each: the name beside the bar, or above it where there is no room beside.
-struct Rows {
-    layout: Layout,
-    /// Left and right end of the bars.
-    plot: [f64; 2],
-    height: f64,
-    count: usize,
-}
-
-impl Rows {
-    /// `side` is kept at the right for figures in the wide layout; `tall` is a row's height without its name.
-    fn new(layout: Layout, strategies: &[Strategy], side: f64, tall: f64) -> Rows {
-        let width = layout.width();
-        let names: Vec<String> = strategies
-            .iter()
-            .map(|strategy| short(&strategy.name))
-            .collect();
-        let (plot, height) = match layout {
-            Layout::Wide => (
-                [label_width(names.iter().map(String::as_str)), width - side],
-                tall + 12.0,
-            ),
-            Layout::Narrow => ([0.0, width - 4.0], tall + 26.0),
-        };
-        Rows {
-            layout,
-            plot,
-            height,
-            count: strategies.len(),
-        }
-    }
-
-    fn bottom(&self) -> f64 {
-        self.count as f64 * self.height + 4.0
-    }
-
-    /// Top of a row's bar.
-    fn bar(&self, index: usize) -> f64 {
-        index as f64 * self.height + if self.layout.narrow() { 24.0 } else { 6.0 }
-    }
-
-    fn name(&self, index: usize, name: &str) -> Markup {
-        let up = if self.layout.narrow() { -6.0 } else { 11.0 };
-        html! {
-            text.name x="0" y=(Px(self.bar(index) + up)) { (short(name)) title { (name) } }
-        }
-    }
-
-    /// A figure of the row that ends at `x`.
-    fn value(&self, index: usize, x: f64, figure: &str) -> Markup {
-        let up = if self.layout.narrow() { -6.0 } else { 11.0 };
-        html! {
-            @if figure != ABSENT {
-                text.value x=(Px(x)) y=(Px(self.bar(index) + up)) text-anchor="end" { (figure) }
             }
         }
     }
