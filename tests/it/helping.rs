@@ -69,21 +69,6 @@ fn no_worker_sleeps_while_another_queue_is_worth_crossing_for() {
 }
 
 #[test]
-fn tasks_behind_endless_ones_are_taken_by_another_domain() {
-    // All four workers of domain 0 are inside tasks of which nobody knows how long they take. What waits behind them is
-    // less than any price, and nobody submits any more: only its age tells that it should be taken.
-    let executor = executor(2, 4);
-    let table = executor.add_closure_table("t", 1);
-    let gate = Gate::default();
-    let _open = OpenOnDrop(gate.clone());
-    let _held = hold(&executor, table, 4, &gate);
-    let behind: Vec<_> = (0..3).map(|n| executor.spawn(table, move || n)).collect();
-    for (n, mut ticket) in behind.into_iter().enumerate() {
-        assert_eq!(ticket.wait_for(HANG), Some(Ok(n)));
-    }
-}
-
-#[test]
 fn all_idle_workers_of_the_others_help_a_flooded_domain() {
     let executor = executor(4, 4);
     let tables: Vec<_> = (0..4)
@@ -99,7 +84,8 @@ fn all_idle_workers_of_the_others_help_a_flooded_domain() {
         .zip(&tables)
         .map(|(count, &table)| hold(&executor, table, count, &gate))
         .collect();
-    // Nothing of it is refused, and nine tasks are under way at the same time.
+    // Nothing of it is refused, and nine tasks are under way at the same time. What waits for the last workers is less than
+    // any price, and nobody submits any more: only its age tells that it should be taken.
     let _helped = hold(&executor, tables[0], 9, &gate);
     let flood: Vec<_> = (0..300)
         .map(|n| executor.spawn(tables[0], move || n))
