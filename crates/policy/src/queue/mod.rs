@@ -1,6 +1,6 @@
 //! A group's queue: what it accepts and counts, which class is next, and how long what waits will take.
 //!
-//! Interactive and bulk tasks wait in an order of their own each (`queue/order.rs`). A bulk task is next when no
+//! Interactive and bulk tasks wait in an order of their own each (`queue/order/mod.rs`). A bulk task is next when no
 //! interactive one waits, or when it came [`Discipline::bulk_wait`] before the first of those: its key counts as that
 //! much later. So bulk work gives way for that long and no longer.
 //!

@@ -5,8 +5,8 @@
 //! cpu, and nothing can be read back. Failing to pin is a value to report, never a panic: a worker that
 //! floats is slower, not wrong.
 
-#[cfg_attr(target_os = "linux", path = "pin/linux.rs")]
-#[cfg_attr(not(target_os = "linux"), path = "pin/other.rs")]
+#[cfg_attr(target_os = "linux", path = "linux.rs")]
+#[cfg_attr(not(target_os = "linux"), path = "other.rs")]
 mod system;
 
 use crate::cpuset::{CpuSet, cpu_ranges};
