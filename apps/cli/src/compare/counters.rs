@@ -7,7 +7,7 @@ use chiplet_bench::charts::table::Grid;
 use crate::bench::report::counter;
 use crate::bench::report::{Report, Strategy};
 
-use super::text::both;
+use super::pairs::both;
 
 pub(super) fn render(out: &mut String, a: &Report, b: &Report) {
     let (in_a, in_b) = (

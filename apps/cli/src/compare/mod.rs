@@ -7,6 +7,7 @@ mod check;
 mod counters;
 mod differences;
 mod machines;
+mod pairs;
 mod text;
 
 #[cfg(test)]

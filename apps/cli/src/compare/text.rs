@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::differences::{Difference, between};
+use super::pairs::both;
 use crate::bench::report::{RatioSpread, Ratios, Report, Round, Strategy};
 use chiplet_bench::charts::table::Grid;
 use chiplet_bench::stats::spread;
@@ -115,17 +116,6 @@ fn verdict(a: Measured, b: Measured) -> &'static str {
         () if b_high < a_low => "lower in B",
         () => "no clear difference",
     }
-}
-
-/// Strategies of both runs, in the order of the first.
-pub(super) fn both<'a>(
-    a: &'a Report,
-    b: &'a Report,
-) -> impl Iterator<Item = (&'a Strategy, &'a Strategy)> {
-    a.strategies.iter().filter_map(|one| {
-        let other = b.strategies.iter().find(|other| other.name == one.name)?;
-        Some((one, other))
-    })
 }
 
 fn ratios_to_base(out: &mut String, base: &str, a: &Report, b: &Report) {

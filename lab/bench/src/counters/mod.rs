@@ -7,7 +7,7 @@
 //! | who | counts |
 //! |---|---|
 //! | `chiplet bench` | its own threads in user space. Searching happens there, an ordinary user may count it (`perf_event_paranoid` 2), and figures do not change with the privileges of the user |
-//! | `chiplet advise`, `balance` | a control group, the kernel's work for it included |
+//! | `chiplet-advisor` | a control group, the kernel's work for it included |
 //!
 //! A core has few counters, and the kernel's watchdog may take one of them. So events are in groups that fit, and
 //! [`Counters::take_turn`] says which one counts, round by round. If the kernel still lets events take turns, each
