@@ -312,7 +312,7 @@ const ELSEWHERE: &str = "\
 | | where | command | minutes on 2 cores |
 | --- | --- | --- | --: |
 | this page | [paper.json](paper.json) has each run | `make paper` | 20 |
-| one run of it | [simulation](simulation.md) | `chiplet simulate --query-skew 0 --topics 0.8,4,0.3 --queries 40000` | 1 |
+| one run of it | [simulation](simulation.md) | `chiplet-simulate --query-skew 0 --topics 0.8,4,0.3 --queries 40000` | 1 |
 | emulated: the paper's graphs, a 200th of their rows | the column above | `target/release/chiplet-caches run --workload paper-hnsw --size 0.005 --repeats 1 --strategies round-robin,global-steal,ccd-aware-bytes,ccd-aware` | 35 |
 | emulated: other tables on 96 modelled cores | [emulated caches](emulated-caches.md) | `make caches` | 30 |
 | measured: your machine, in the column above | target/paper/paper.md | `make paper MACHINE=this`, `PAPER_SIZE=0.01` of the rows | 10 to 60 |
