@@ -64,9 +64,7 @@ pub use chiplet_executor::{
 };
 pub use chiplet_index as index;
 pub use chiplet_policy::TriggerConfig;
-pub use chiplet_table as table;
 pub use chiplet_table::{Context, Filter, Neighbor, Probe, Query, SearchError, SplitTable, Table};
-pub use chiplet_topology as topology;
 pub use chiplet_topology::pin::Pin;
 pub use chiplet_topology::{DomainId, Topology};
 
@@ -86,6 +84,23 @@ pub mod snapshot {
 /// Claims on more than one answer: of batches, blocks, searches of several tables, and with a [`Report`].
 pub mod ticket {
     pub use chiplet_executor::{Answers, BlockAnswers, MultiSearch, MultiSearchPart, WithReport};
+}
+
+/// What those need who write a [`Table`] of their own, besides the traits.
+pub mod table {
+    pub use chiplet_table::{IntoTable, TakeAnswer, merge_nearest};
+}
+
+/// The machine in detail: [`Topology`]. The crate `chiplet-topology` has more of it, for tools.
+pub mod topology {
+    pub use chiplet_topology::{
+        Core, Domain, DomainList, DomainsError, LevelChoice, ReadOptions, TopologyBuilder,
+        TopologyError, Warning,
+    };
+    /// Binding threads to cores by hand.
+    pub mod pin {
+        pub use chiplet_topology::pin::{PinError, pin_current_thread, unpinned};
+    }
 }
 
 /// The project's documents.

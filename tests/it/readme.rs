@@ -164,6 +164,64 @@ fn places(page: &str) -> impl Iterator<Item = String> {
     })
 }
 
+/// Paths between backquotes: to files of the sources by their ends, and to folders from the top.
+#[test]
+fn files_and_folders_that_pages_name_exist() {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = Vec::new();
+    for folder in [
+        "src", "crates", "apps", "lab", "tests", "benches", "examples", "bindings", "scripts",
+    ] {
+        collect(&top.join(folder), &mut files);
+    }
+    // `policy/split.rs` is `crates/policy/src/split.rs`.
+    let short = files
+        .iter()
+        .map(|file| file.replace("/src/", "/"))
+        .collect::<Vec<_>>();
+    let mut missing = Vec::new();
+    for (page, _) in BUDGETS.into_iter().chain([("CONTRIBUTING.md", 0)]) {
+        let text = file(page);
+        for name in text.split('`').skip(1).step_by(2) {
+            let is_name = name
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c));
+            let found = if !is_name {
+                true
+            } else if name.ends_with(".rs") || name.ends_with(".py") || name.ends_with(".sh") {
+                let end = format!("/{name}");
+                files.iter().chain(&short).any(|file| file.ends_with(&end))
+            } else {
+                !name.starts_with("crates/")
+                    && !name.starts_with("lab/")
+                    && !name.starts_with("apps/")
+                    || top.join(name).exists()
+            };
+            if !found {
+                missing.push(format!("{page}: {name}"));
+            }
+        }
+    }
+    assert!(
+        missing.is_empty(),
+        "not in the sources:\n{}",
+        missing.join("\n")
+    );
+}
+
+/// All files below a folder.
+fn collect(folder: &Path, files: &mut Vec<String>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name();
+        if !entry.file_type().unwrap().is_dir() {
+            files.push(entry.path().to_str().unwrap().to_owned());
+        } else if name != "target" && name != "node_modules" && name != "corpus" {
+            collect(&entry.path(), files);
+        }
+    }
+}
+
 /// All Markdown below a folder, as paths from the top.
 fn pages(folder: &str) -> Vec<String> {
     let top = Path::new(env!("CARGO_MANIFEST_DIR"));
