@@ -181,9 +181,9 @@ fn locality(out: &mut String, results: &Results) -> Result<()> {
 ## Gain over locality
 
 A part of each table's queries lies near one of its centres. Of each centre many different queries are recorded: 1,024
-with up to four centres, 256 with 16, 64 with 64. Two of them compare about three quarters of the same rows (`chiplet
-simulate --topics 0.8,4,0.3` prints how many). Within a run a recorded query comes again some times; its rows are the
-same then. Over the seconds of a run the centres stand still.
+with up to four centres, 256 with 16, 64 with 64. Two of them compare about three quarters of the same rows
+(`chiplet-simulate --topics 0.8,4,0.3` prints how many). Within a run a recorded query comes again some times; its rows
+are the same then. Over the seconds of a run the centres stand still.
 
 ![Gain over the part of queries near a centre](img/locality.svg)
 
