@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Drives the example gRPC server with the stock Python client and its admin page with a browser.
+# Drives chiplet-server with the stock Python client and its admin page with a browser.
 # The server is the one that CHIPLET_GRPC_SERVER names; without that it is built. Arguments go to pytest. OLDER names the
 # versions of the client, besides the newest, that have a session with it. BROWSER= leaves out the page.
 set -euo pipefail

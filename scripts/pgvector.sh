@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures the example gRPC server beside PostgreSQL with pgvector; both sides' clients and PostgreSQL come from PyPI.
+# Measures chiplet-server beside PostgreSQL with pgvector; both sides' clients and PostgreSQL come from PyPI.
 # Arguments go to apps/server/benches/pgvector; --help shows them.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,4 +1,4 @@
-//! The command line of the example server.
+//! The program `chiplet-server`: its command line.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

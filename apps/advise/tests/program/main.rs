@@ -1,6 +1,7 @@
-//! `chiplet-advisor advise` and `chiplet-advisor balance` on machines made of files: advice, trials, rounds, and everything put back.
+//! `chiplet-advisor advise` and `chiplet-advisor balance` on machines made of files: advice, trials, rounds, and
+//! everything put back.
 //!
-//! On a real kernel: `lab/vm`, `advising.rs`.
+//! On a real kernel: `tests/kernel`.
 
 #![cfg(unix)]
 

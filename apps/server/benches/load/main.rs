@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 
-/// Measures the example server against a tokio + rayon baseline, over loopback.
+/// Measures chiplet-server against a tokio + rayon baseline, over loopback.
 #[derive(Parser)]
 struct Arguments {
     /// Which experiments to run; all of them unless told.

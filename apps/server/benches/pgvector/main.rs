@@ -26,7 +26,7 @@ use common::process::{self, Process};
 use helper::Postgres;
 use peers::Peer;
 
-/// Measures the example server beside PostgreSQL with pgvector, over loopback.
+/// Measures chiplet-server beside PostgreSQL with pgvector, over loopback.
 #[derive(Parser)]
 struct Arguments {
     /// A Python that has the packages of requirements.txt; scripts/pgvector.sh makes one.

@@ -1,4 +1,4 @@
-//! Ways to deploy a service on a machine, which `bench --modes` measures and `simulate --modes` models.
+//! Ways to deploy a service on a machine, which `chiplet bench --modes` measures and `chiplet-simulate --modes` models.
 //!
 //! | file | holds |
 //! |---|---|

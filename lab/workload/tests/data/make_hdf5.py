@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the small HDF5 files beside this script, as h5py writes them: what tests/hdf5.rs reads.
+"""Writes the small HDF5 files beside this script, as h5py writes them: what tests/it/hdf5.rs reads.
 
     python3 -m venv .venv && .venv/bin/pip install h5py==3.16.0 numpy==2.4.6
     .venv/bin/python lab/workload/tests/data/make_hdf5.py

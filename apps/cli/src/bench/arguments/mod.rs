@@ -60,8 +60,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) tables: Option<u32>,
 
-    /// Tables and traffic of a workload instead, as chiplet-simulate runs it: paper-hnsw, paper-ivf, or a TOML file (chiplet
-    /// simulate --help shows one). --tables is then the number of each kind, --queries the most of each table
+    /// Tables and traffic of a workload instead, as chiplet-simulate runs it: paper-hnsw, paper-ivf, or a TOML file
+    /// (chiplet-simulate --help shows one). --tables is then the number of each kind, --queries the most of each table
     #[arg(
         long,
         value_name = "NAME or FILE.toml",
