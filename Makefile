@@ -135,7 +135,7 @@ python: ## Build the Python wheel and test it in clean environments, on every Py
 python-units: ## The Python package, compiled as for tests, on the first Python alone: its tests and types.
 	@scripts/python.sh --units $(ARGS)
 
-python-bench: ## What Python costs beside Rust, hnswlib and usearch; needs `make python` first. ARGS="rounds seconds".
+python-bench: ## What Python costs beside Rust, hnswlib and usearch; needs `make wheel` first. ARGS="rounds seconds".
 	@scripts/python-bench.sh $(ARGS)
 
 ray: ## A cluster by Ray Serve: three nodes here, filled, asked and measured. ARGS=--stay leaves it to you.

@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 crate=bindings/python work=target/python
-wheel=$(compgen -G "$work/dist/*-abi3-*.whl" | head -n 1) || { echo "python-bench: make python builds the wheel first" >&2; exit 1; }
+wheel=$(compgen -G "$work/dist/*-abi3-*.whl" | head -n 1) || { echo "python-bench: make wheel builds the wheel first" >&2; exit 1; }
 CARGO_TARGET_DIR=$PWD/$work/build cargo build --release --locked --quiet --manifest-path "$crate/Cargo.toml" --example clients
 scripts/venv.sh "$work/bench" "$crate/requirements-bench.txt"
 "$work/bench/bin/pip" install --quiet --disable-pip-version-check --force-reinstall --no-deps "$wheel"

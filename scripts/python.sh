@@ -9,11 +9,12 @@ crate=bindings/python work=target/python
 export CARGO_TARGET_DIR=$PWD/$work/build PYTHONDONTWRITEBYTECODE=1
 say() { printf 'python: %s\n' "$*"; }
 
+# A Python without venv does not count.
+! command -v apt-get >/dev/null || scripts/setup.sh python3-venv
 mapfile -t found < <(scripts/pythons.sh)
+[ ${#found[@]} -gt 0 ] || { say "no Python of 3.11 or later is installed" >&2; exit 1; }
 if [ "${1:-}" = --units ]; then
   shift
-  [ ${#found[@]} -gt 0 ] || { say "no Python of 3.11 or later is installed" >&2; exit 1; }
-  ! command -v apt-get >/dev/null || scripts/setup.sh g++ python3-venv
   found=("${found[0]}")
   mkdir -p "$work"
   grep maturin "$crate/requirements-build.txt" >"$work/maturin.txt"
@@ -29,7 +30,6 @@ fi
 # hnswlib, which tests compare with, is compiled.
 headers='import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")'
 if command -v apt-get >/dev/null; then
-  command -v g++ >/dev/null || scripts/setup.sh g++
   "${found[0]#* }" -c "$headers" 2>/dev/null || scripts/setup.sh python3-dev
 fi
 
