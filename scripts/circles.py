@@ -149,8 +149,8 @@ def main():
     top = Path(__file__).resolve().parent.parent
     print(f"{'crate':<24}{'files':>6}{'lines':>8}{'arrows':>8}{'in circles':>12}")
     for root in sorted(top.glob("*/*/src")):
-        for start in ("lib.rs", "main.rs"):
-            name = root.parent.name + (" (command)" if start == "main.rs" else "")
+        for start in ("lib.rs", "main.rs", *(path.relative_to(root) for path in root.glob("bin/*/main.rs"))):
+            name = root.parent.name + ("" if start == "lib.rs" else " (command)")
             if not (root / start).exists() or (chosen.crates and root.parent.name not in chosen.crates):
                 continue
             crate = Crate(root / start)

@@ -27,7 +27,7 @@ def count(text):
 def sources(folder):
     """The Rust files of a crate, without those of crates inside its folder."""
     inside = {path.parent for path in folder.glob("*/*/Cargo.toml")} if folder == TOP else set()
-    for top in ("src", "tests", "benches", "examples", "build.rs"):
+    for top in ("src", "plugin", "tests", "checks", "benches", "examples", "build.rs"):
         for path in [folder / top] if top.endswith(".rs") else sorted((folder / top).rglob("*.rs")):
             if path.is_file() and inside.isdisjoint(path.parents):
                 yield path
@@ -60,7 +60,8 @@ class House:
     def lines(self, crate):
         """Lines of code, and of tests."""
         folder = self.folder[crate]
-        roots = [folder / "src/lib.rs", folder / "src/main.rs", *(folder / "src/bin").glob("*.rs")]
+        programs = [folder / "plugin/main.rs", *(folder / "src/bin").glob("*.rs"), *folder.glob("src/bin/*/main.rs")]
+        roots = [folder / "src/lib.rs", folder / "src/main.rs", *programs]
         if not any(root.exists() for root in roots[:2]):
             return 0, 0
         code = {}
