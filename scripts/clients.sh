@@ -12,7 +12,7 @@ OLDER=${OLDER-1.13.3} BROWSER=${BROWSER-chromium}
 if command -v apt-get >/dev/null; then
   packages=(python3-venv)
   [ -z "$BROWSER" ] || packages+=(fonts-dejavu-core)
-  # Ubuntu has no package of Chromium; its machines that run workflows have the program.
+  # Where workflows run, on Ubuntu, the program is there and no package has its name.
   [ -z "$BROWSER" ] || command -v "$BROWSER" >/dev/null || packages+=("$BROWSER")
   scripts/setup.sh "${packages[@]}"
 else
