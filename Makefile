@@ -120,7 +120,7 @@ simd: setup ## The kernels' tests with less than the widest vector instructions.
 clients: setup ## chiplet-server, driven by the stock Python client and its page by a browser.
 	@scripts/clients.sh
 
-session: setup ## Of these the stock client's tests, without a browser and older clients.
+session: setup ## Of these the stock client's tests, without a browser and older clients, on the server that `make unit` has built.
 	@BROWSER= OLDER= CHIPLET_GRPC_SERVER=$(wildcard $(CURDIR)/target/debug/chiplet-server) scripts/clients.sh
 
 wheel: ## Build the Python wheel into target/python/dist, and no more: four minutes on 2 cores, 15 MB to fetch and 100 for zig.
