@@ -41,8 +41,11 @@ pub enum AnyTable {
 /// # Errors
 /// [`FileError`]: no table to search ([`FileError::OtherKind`] for [`KeyedRows`](crate::KeyedRows)), damaged, of a newer
 /// version, or too large for the memory.
-pub fn open(path: impl AsRef<Path>, place: impl Into<MemoryPolicy>) -> Result<AnyTable, FileError> {
-    AnyTable::of(Image::load(path.as_ref(), place)?)
+pub fn open(
+    path: impl AsRef<Path>,
+    memory: impl Into<MemoryPolicy>,
+) -> Result<AnyTable, FileError> {
+    AnyTable::of(Image::load(path.as_ref(), memory)?)
 }
 
 /// Maps the table at `path`, whichever kind it is of: queries can be answered at once, and the system reads what they touch.

@@ -49,11 +49,11 @@ impl Region {
     /// # Errors
     /// [`MemoryError::TooLarge`], [`MemoryError::Refused`]; [`MemoryError::HugePages`] with [`Pages::HugeTlb`](crate::Pages::HugeTlb);
     /// [`MemoryError::Bind`] with nodes.
-    pub fn new(bytes: usize, place: impl Into<MemoryPolicy>) -> Result<Self, MemoryError> {
-        let place = place.into();
+    pub fn new(bytes: usize, memory: impl Into<MemoryPolicy>) -> Result<Self, MemoryError> {
+        let memory = memory.into();
         Ok(Self {
-            backing: Backing::new(bytes, &place)?,
-            place: Some(place),
+            backing: Backing::new(bytes, &memory)?,
+            place: Some(memory),
         })
     }
 

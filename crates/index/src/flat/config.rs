@@ -22,8 +22,8 @@ impl FlatConfig {
 
     /// Sets where the table's memory is to be, or of which pages.
     #[must_use]
-    pub fn memory(mut self, place: impl Into<MemoryPolicy>) -> Self {
-        self.place = place.into();
+    pub fn memory(mut self, memory: impl Into<MemoryPolicy>) -> Self {
+        self.place = memory.into();
         self
     }
 }

@@ -193,8 +193,8 @@ impl HnswConfig {
     /// Sets where the table's memory lies, and in which pages: [`Pages`](crate::Pages) or a [`MemoryPolicy`]; in transparent huge
     /// pages and where it is first written unless said otherwise.
     #[must_use]
-    pub fn memory(mut self, place: impl Into<MemoryPolicy>) -> Self {
-        self.place = place.into();
+    pub fn memory(mut self, memory: impl Into<MemoryPolicy>) -> Self {
+        self.place = memory.into();
         self
     }
 

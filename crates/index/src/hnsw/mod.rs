@@ -149,8 +149,11 @@ impl HnswTable {
     ///
     /// # Errors
     /// [`FileError`]: no file of this kind, damaged, of a newer version, or too large for the memory.
-    pub fn load(path: impl AsRef<Path>, place: impl Into<MemoryPolicy>) -> Result<Self, FileError> {
-        Self::open(Image::load(path.as_ref(), place)?)
+    pub fn load(
+        path: impl AsRef<Path>,
+        memory: impl Into<MemoryPolicy>,
+    ) -> Result<Self, FileError> {
+        Self::open(Image::load(path.as_ref(), memory)?)
     }
 
     /// Maps the file at `path`: queries can be answered at once, and the system reads what they touch. Rows and links are not

@@ -57,14 +57,14 @@ impl Draft {
     ///
     /// # Errors
     /// As [`Region::new`].
-    pub(crate) fn allocate(self, place: impl Into<MemoryPolicy>) -> Result<ImageMut, MemoryError> {
+    pub(crate) fn allocate(self, memory: impl Into<MemoryPolicy>) -> Result<ImageMut, MemoryError> {
         let bytes = if self.too_large {
             usize::MAX
         } else {
             total(&self.entries)
         };
         Ok(ImageMut {
-            region: Region::new(bytes, place)?,
+            region: Region::new(bytes, memory)?,
             entries: self.entries,
         })
     }

@@ -34,9 +34,9 @@ impl Image {
     ///
     /// # Errors
     /// All of [`FileError`] but [`FileError::OtherKind`] and [`FileError::Description`].
-    pub(crate) fn load(path: &Path, place: impl Into<MemoryPolicy>) -> Result<Self, FileError> {
+    pub(crate) fn load(path: &Path, policy: impl Into<MemoryPolicy>) -> Result<Self, FileError> {
         let mut opened = Opened::open(path)?;
-        let region = Region::new(opened.payload, place);
+        let region = Region::new(opened.payload, policy);
         let mut region = region.map_err(|source| memory(path, source))?;
         let bytes = region.as_mut_slice();
         let bytes = bytes.expect("a new region is its own memory");

@@ -66,8 +66,8 @@ impl IvfConfig {
     /// Sets where the table's memory lies, and in which pages: [`Pages`](crate::Pages) or a [`MemoryPolicy`]; in transparent huge
     /// pages and where it is first written unless said otherwise. Faiss allocates what it scans itself.
     #[must_use]
-    pub fn memory(mut self, place: impl Into<MemoryPolicy>) -> Self {
-        self.settings.place = place.into();
+    pub fn memory(mut self, memory: impl Into<MemoryPolicy>) -> Self {
+        self.settings.place = memory.into();
         self
     }
 

@@ -36,8 +36,11 @@ impl IvfTable {
     ///
     /// # Errors
     /// [`FileError`], for a file that cannot be read, or is damaged or of something else.
-    pub fn load(path: impl AsRef<Path>, place: impl Into<MemoryPolicy>) -> Result<Self, FileError> {
-        Self::open(Image::load(path.as_ref(), place)?)
+    pub fn load(
+        path: impl AsRef<Path>,
+        memory: impl Into<MemoryPolicy>,
+    ) -> Result<Self, FileError> {
+        Self::open(Image::load(path.as_ref(), memory)?)
     }
 
     /// Maps a table's file, which takes milliseconds: a search reads from the file what it needs. Sizes are checked, checksums

@@ -113,9 +113,9 @@ impl KeyedRows {
         keys: &[u64],
         value_bytes: usize,
         value: impl Fn(usize) -> &'a [u8],
-        place: impl Into<MemoryPolicy>,
+        memory: impl Into<MemoryPolicy>,
     ) -> Result<Self, BuildError> {
-        let place = place.into();
+        let memory = memory.into();
         if keys.len() > MAX_KEYS {
             return Err(BuildError::TooManyRows {
                 rows: keys.len(),
@@ -141,7 +141,7 @@ impl KeyedRows {
                 shape,
             };
             let sorted = Sorted::new(shape, keys);
-            match Self::filled(keys, &sorted, meta, &value, &place) {
+            match Self::filled(keys, &sorted, meta, &value, &memory) {
                 Err(Failed::Unplaced(Unplaced::Seed)) => {}
                 Err(Failed::Unplaced(Unplaced::Twice(one, other))) => {
                     let [first, second] = [one, other].map(|number| number as usize);
@@ -268,8 +268,11 @@ impl KeyedRows {
     ///
     /// # Errors
     /// [`FileError`]: no file of this kind, damaged, of a newer version, or too large for the memory.
-    pub fn load(path: impl AsRef<Path>, place: impl Into<MemoryPolicy>) -> Result<Self, FileError> {
-        Self::open(Image::load(path.as_ref(), place)?)
+    pub fn load(
+        path: impl AsRef<Path>,
+        memory: impl Into<MemoryPolicy>,
+    ) -> Result<Self, FileError> {
+        Self::open(Image::load(path.as_ref(), memory)?)
     }
 
     /// Maps the file at `path`: keys can be looked up at once, and the system reads what they touch. Values are not checked, see

@@ -16,6 +16,10 @@ fn tables() -> Vec<AnyTable> {
     let rows = clustered(ROWS, DIM, 5);
     let flat = FlatTable::build(&rows, DIM, Metric::Cosine).unwrap();
     let graph = HnswTable::build(&rows, DIM, &HnswConfig::new(Metric::InnerProduct)).unwrap();
+    #[cfg_attr(
+        not(feature = "faiss"),
+        expect(unused_mut, reason = "lists are added below")
+    )]
     let mut tables = vec![AnyTable::from(flat), graph.into()];
     #[cfg(feature = "faiss")]
     {

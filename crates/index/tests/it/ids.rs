@@ -41,6 +41,10 @@ impl Kind {
     fn all() -> Vec<Self> {
         let graph = |metric| HnswConfig::new(metric).m(6).ef_construction(40);
         let coded = graph(Metric::L2).rows(RowFormat::Sq4);
+        #[cfg_attr(
+            not(feature = "faiss"),
+            expect(unused_mut, reason = "lists are added below")
+        )]
         let mut all = vec![
             (Made::Flat(Metric::L2), Answers::Exact),
             (Made::Flat(Metric::Cosine), Answers::Exact),

@@ -202,6 +202,6 @@ fn a_cold_cache_costs_a_long_task_no_more_than_filling_it() {
 }
 
 #[test]
-fn rungs_are_ordered_as_they_are_climbed() {
+fn levels_are_ordered_as_they_are_tried() {
     assert!(StealLevel::ALL.is_sorted());
 }
