@@ -52,10 +52,10 @@ demo: ## Run the whole thing on real vectors: three to four minutes on 2 cores w
 serve: setup ## Run chiplet-server with sample data: gRPC on 127.0.0.1:6334, a page on http://127.0.0.1:6335/.
 	cargo run --release --locked -p chiplet-server -- --sample
 
-check: ## The library alone: format, clippy, all tests; three minutes on 2 cores, ten where nothing is built. Needs Rust alone.
+check: ## The library alone: format, clippy, all tests with fewer cases; three to five minutes on 2 cores, ten where nothing is built. Needs Rust alone.
 	cargo fmt --all --check
 	cargo clippy --locked --all-targets -- -D warnings
-	cargo test --locked
+	CHIPLET_SOAK_SECONDS=5 PROPTEST_CASES=64 cargo test --locked
 
 test: ## Everything that must pass before a change lands; a table of times at the end.
 	@scripts/stages.sh setup fmt lint unit loom shuttle doc pack session python-units
