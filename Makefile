@@ -102,14 +102,15 @@ portable: ## The library without any C library, as it is by default.
 	cargo check --locked -p chiplet
 	cargo check --locked -p chiplet --features hnsw_rs
 
-unit: setup ## All tests and doc tests; builds the examples. What needs an emulator says that it is skipped: `make emulated`.
+unit: setup ## All tests and doc tests; builds the examples. What needs an emulator is ignored or says that it is skipped: `make emulated`.
 	cd datasets/glove-50d && sha256sum --check --quiet SHA256SUMS
 	cargo test --locked --workspace --all-features --no-fail-fast
 
 emulated: setup ## The tests that need QEMU: machines that it boots, and emulated caches.
 	@command -v qemu-x86_64 >/dev/null || scripts/setup.sh qemu-user
 	@scripts/vm-kernel.sh
-	cargo test --locked --all-features -p chiplet-vm -p chiplet-caches -p chiplet-validate -p chiplet-advise
+	cargo test --locked --all-features -p chiplet-vm -p chiplet-caches -p chiplet-advise
+	cargo test --locked --all-features -p chiplet-vm -p chiplet-caches -p chiplet-advise --test small -- --ignored
 
 simd: setup ## The kernels' tests with less than the widest vector instructions.
 	for simd in portable avx2; do \
@@ -227,8 +228,7 @@ pack: setup ## Pack every crate that is published, without building the packages
 	CARGO_TARGET_DIR=target/packages $(PUBLISH) --no-verify --quiet
 
 package: setup ## Pack every crate that is published, and build each from its package alone.
-	@# Nothing of it is run, so dependencies need no optimizing.
-	CARGO_TARGET_DIR=target/packages $(PUBLISH) --config 'profile.dev.package."*".opt-level=0'
+	CARGO_TARGET_DIR=target/packages $(PUBLISH)
 
 bench: setup ## Run the short set of benchmarks and write target/bench/report.html.
 	@scripts/setup.sh valgrind

@@ -10,8 +10,25 @@ use chiplet::{Error, Executor, SubmitError, TableError, TableId, TableOptions, T
 
 use crate::{child, verified};
 
+/// Returns when all other threads of this process sleep. A fork copies locks as they are: one that a thread holds just then,
+/// say while it wakes another, stays locked in the child for good.
+fn others_sleep() {
+    // SAFETY: takes nothing and gives a number.
+    let own = unsafe { libc::gettid() }.to_string();
+    let sleeps = |task: std::io::Result<std::fs::DirEntry>| {
+        let task = task.unwrap();
+        let stat = std::fs::read_to_string(task.path().join("stat"));
+        // A thread that has ended meanwhile has no such file. The state follows the name, which is in parentheses.
+        task.file_name() == *own || stat.is_ok_and(|stat| stat.contains(") S "))
+    };
+    while !std::fs::read_dir("/proc/self/task").unwrap().all(sleeps) {
+        std::thread::yield_now();
+    }
+}
+
 /// Runs `code` in a fork of this process; the child's exit status. The kernel ends a child that hangs.
 fn in_a_fork(code: impl FnOnce() -> bool) -> libc::c_int {
+    others_sleep();
     // SAFETY: of libc only what may be called between fork and exit. The child takes memory and runs the executor's code,
     // which other threads of this process are not in: its workers sleep. glibc keeps malloc sound.
     unsafe {

@@ -1,26 +1,21 @@
 //! The comparison at its small size: placement must show where it can, and must not where it cannot.
 //!
-//! Each test is a few processes under QEMU of some seconds each. Without QEMU they say so and do nothing.
+//! Each test is a few processes under QEMU of some seconds each, so `make emulated` alone runs them.
 
-use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-use chiplet_caches::emulator;
 use serde_json::Value;
 
 /// Orders differ between strategies, so those that tie do so about.
 const TIE: f64 = 1.2;
 
-/// Runs the comparison once; nothing without QEMU.
-fn compare(test: &str, words: &[&str]) -> Option<Vec<Value>> {
-    compare_repeated(test, "1", words)
+/// Runs the comparison once.
+fn compare(words: &[&str]) -> Vec<Value> {
+    compare_repeated("1", words)
 }
 
-fn compare_repeated(test: &str, repeats: &str, words: &[&str]) -> Option<Vec<Value>> {
-    if skips(test) {
-        return None;
-    }
+fn compare_repeated(repeats: &str, words: &[&str]) -> Vec<Value> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("caches");
     let scratch = tempfile::tempdir().unwrap();
     let json = scratch.path().join("caches.json");
@@ -42,17 +37,7 @@ fn compare_repeated(test: &str, repeats: &str, words: &[&str]) -> Option<Vec<Val
     );
     println!("{said}");
     let record: Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
-    Some(record["runs"].as_array().unwrap().clone())
-}
-
-/// Whether this cannot run here; says why where the test's output is not captured.
-fn skips(test: &str) -> bool {
-    let Some(reason) = emulator::lacks("qemu-x86_64", "qemu-user") else {
-        return false;
-    };
-    let line = format!("caches: {test} skipped: {reason}\n");
-    let _ = std::io::stderr().write_all(line.as_bytes());
-    true
+    record["runs"].as_array().unwrap().clone()
 }
 
 fn of(run: &Value, name: &str) -> f64 {
@@ -68,11 +53,10 @@ fn spread(runs: &[Value], name: &str) -> f64 {
 }
 
 #[test]
+#[ignore = "emulated: make emulated"]
 fn placement_saves_misses_and_time_where_a_table_fits_a_domain_and_all_tables_do_not() {
     let strategies = "rayon,round-robin,global-steal,ccd-aware";
-    let Some(runs) = compare("placement", &["--strategies", strategies]) else {
-        return;
-    };
+    let runs = compare(&["--strategies", strategies]);
     let [others @ .., placed] = &runs[..] else {
         panic!("no runs")
     };
@@ -98,11 +82,10 @@ fn placement_saves_misses_and_time_where_a_table_fits_a_domain_and_all_tables_do
 }
 
 #[test]
+#[ignore = "emulated: make emulated"]
 fn the_placebo_has_little_more_of_its_caches_than_a_blind_pool() {
     let words = ["--strategies", "global-steal,placebo,ccd-aware-fifo"];
-    let Some(runs) = compare("placebo", &words) else {
-        return;
-    };
+    let runs = compare(&words);
     let [blind, placebo, placed] = &runs[..] else {
         panic!("no runs")
     };
@@ -114,6 +97,7 @@ fn the_placebo_has_little_more_of_its_caches_than_a_blind_pool() {
 }
 
 #[test]
+#[ignore = "emulated: make emulated"]
 fn a_workload_of_the_simulator_runs_on_emulated_caches() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("mine.toml");
@@ -129,9 +113,7 @@ fn a_workload_of_the_simulator_runs_on_emulated_caches() {
         "--strategies",
         "rayon,ccd-aware",
     ];
-    let Some(runs) = compare("workload", &words) else {
-        return;
-    };
+    let runs = compare(&words);
     assert_eq!(runs.len(), 2);
     for run in &runs {
         assert_eq!(of(run, "queries"), 600.0);
@@ -140,33 +122,30 @@ fn a_workload_of_the_simulator_runs_on_emulated_caches() {
 }
 
 #[test]
+#[ignore = "emulated: make emulated"]
 fn strategies_tie_where_all_workers_share_one_l3() {
     let words = ["--wiring", "one", "--strategies", "round-robin,ccd-aware"];
-    let Some(runs) = compare("one L3", &words) else {
-        return;
-    };
+    let runs = compare(&words);
     let of_misses = spread(&runs, "l3_misses");
     assert!(of_misses < TIE, "{of_misses}");
 }
 
 #[test]
+#[ignore = "emulated: make emulated"]
 fn strategies_tie_where_no_cache_holds_what_a_query_reads() {
     let words = ["--work", "scan", "--strategies", "round-robin,ccd-aware"];
-    let Some(runs) = compare("scan", &words) else {
-        return;
-    };
+    let runs = compare(&words);
     let of_misses = spread(&runs, "l3_misses");
     assert!(of_misses < TIE, "{of_misses}");
 }
 
 #[test]
+#[ignore = "emulated: make emulated"]
 fn nothing_changes_where_domains_change_places() {
-    let [Some(straight), Some(permuted)] = ["straight", "permuted"].map(|wiring| {
+    let [straight, permuted] = ["straight", "permuted"].map(|wiring| {
         let words = ["--wiring", wiring, "--strategies", "ccd-aware"];
-        compare_repeated("permuted", "2", &words)
-    }) else {
-        return;
-    };
+        compare_repeated("2", &words)
+    });
     let ratio = |name: &str| {
         let sum = |runs: &[Value]| runs.iter().map(|run| of(run, name)).sum::<f64>();
         sum(&permuted) / sum(&straight)
@@ -178,10 +157,8 @@ fn nothing_changes_where_domains_change_places() {
 }
 
 #[test]
+#[ignore = "emulated: make emulated"]
 fn misses_that_are_known_beforehand_are_counted() {
-    if skips("known misses") {
-        return;
-    }
     let output = Command::new(env!("CARGO_BIN_EXE_chiplet-caches"))
         .arg("control")
         .output()

@@ -128,11 +128,10 @@ fn maps_and_exact_rows_are_read() {
             .into_iter()
             .map(|v| Query::new(v).top(10).nprobe(16))
             .collect();
-        for description in [
-            "OPQ10_40,IVF16,SQ8",
-            "PCA40,IVF16,PQ20x4fs,RFlat",
-            "IVF16,PQ25x4fs,RFlat",
-        ] {
+        // To learn a rotation takes long, and it is the same in each metric.
+        let rotated = (metric == Metric::L2).then_some("OPQ10_40,IVF16,SQ8");
+        let described = ["PCA40,IVF16,PQ20x4fs,RFlat", "IVF16,PQ25x4fs,RFlat"];
+        for description in described.into_iter().chain(rotated) {
             let index = built(description, metric);
             let table = read_back(&index, description, metric);
             let found = recall(&exact, &table, &queries);

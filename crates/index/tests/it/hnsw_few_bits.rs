@@ -23,25 +23,25 @@ struct Case {
 const CASES: [Case; 4] = [
     Case {
         format: RowFormat::Sq4,
-        rows: 4_000,
+        rows: 2_000,
         dim: 48,
         asked: [(10, 40, 0.01), (100, 100, 0.02)],
     },
     Case {
         format: RowFormat::Sq4,
-        rows: 4_000,
+        rows: 2_000,
         dim: 64,
         asked: [(10, 40, 0.01), (100, 100, 0.02)],
     },
     Case {
         format: RowFormat::Sq2,
-        rows: 2_000,
+        rows: 1_500,
         dim: 256,
         asked: [(10, 80, 0.02), (100, 400, 0.03)],
     },
     Case {
         format: RowFormat::Sq1,
-        rows: 2_000,
+        rows: 1_500,
         dim: 384,
         asked: [(10, 80, 0.03), (100, 400, 0.08)],
     },
@@ -73,14 +73,26 @@ fn queries(vectors: &[f32], dim: usize, k: usize, ef: usize) -> Vec<Query> {
 
 /// Compares recall with that of whole rows.
 fn assert_finds_as_much(what: &str, case: Case, rows: &[f32], asked: &[f32], metric: Metric) {
+    assert_each_finds_as_much(what, case, rows, [asked], metric);
+}
+
+/// The same for several sets of queries.
+fn assert_each_finds_as_much<'a>(
+    what: &str,
+    case: Case,
+    rows: &[f32],
+    sets: impl IntoIterator<Item = &'a [f32]>,
+    metric: Metric,
+) {
     let Case { format, dim, .. } = case;
     let exact = FlatTable::build(rows, dim, metric).unwrap();
     let config = HnswConfig::new(metric).ef_construction(80);
     let whole = HnswTable::build(rows, dim, &config).unwrap();
     let config = config.rows(format).rerank(RowFormat::F32);
     let coded = HnswTable::build(rows, dim, &config).unwrap();
-    for (k, ef, allowed) in case.asked {
-        let queries = queries(asked, dim, k, ef);
+    let asked = |set| case.asked.map(|asked| (set, asked));
+    for (set, (k, ef, allowed)) in sets.into_iter().flat_map(asked) {
+        let queries = queries(set, dim, k, ef);
         let wanted = recall(&exact, &whole, &queries);
         let found = recall(&exact, &coded, &queries);
         assert!(
@@ -178,7 +190,7 @@ fn queries_far_from_all_rows() {
             rows: count, dim, ..
         } = case;
         let rows = vectors(dim, count, 2);
-        for shift in [3.0, 30.0, 300.0] {
+        let sets = [3.0, 30.0, 300.0].map(|shift| {
             // Of fewer, one hit decides: whole rows and codes are found by chance, too.
             let mut asked = vectors(dim, 400, 3);
             // Each query in a direction of its own: from far enough, one direction has one answer.
@@ -186,8 +198,10 @@ fn queries_far_from_all_rows() {
             for x in asked.iter_mut().step_by(2) {
                 *x += if random.random() { shift } else { -shift };
             }
-            assert_finds_as_much("shifted queries", case, &rows, &asked, Metric::L2);
-        }
+            asked
+        });
+        let sets = sets.iter().map(Vec::as_slice);
+        assert_each_finds_as_much("shifted queries", case, &rows, sets, Metric::L2);
     }
 }
 

@@ -13,8 +13,8 @@ use faiss::index::{IndexImpl, index_factory};
 use faiss::{Idx, Index, MetricType};
 use proptest::prelude::*;
 
-const DIM: usize = 16;
-const ROWS: usize = 2000;
+pub(crate) const DIM: usize = 16;
+pub(crate) const ROWS: usize = 2000;
 const METRICS: [Metric; 3] = [Metric::L2, Metric::Cosine, Metric::InnerProduct];
 
 /// One description of every kind of index that is supported, with the metrics it is tested in: all of them
@@ -74,7 +74,7 @@ static TABLES: LazyLock<Vec<(String, IvfTable)>> = LazyLock::new(|| {
     tables
 });
 
-fn queries(count: usize) -> Vec<Query> {
+pub(crate) fn queries(count: usize) -> Vec<Query> {
     clustered(ROWS + count, DIM, 4)[ROWS * DIM..]
         .chunks_exact(DIM)
         .map(|vector| Query::new(vector).top(10))
@@ -200,69 +200,6 @@ fn a_filter_may_search_the_table_itself() {
     expected.retain(|hit| hit.id % 2 == 0);
     expected.truncate(5);
     assert_eq!(unsplit(table, &query.top(5).filter(filter)), expected);
-}
-
-/// The answers of tables that scan their lists themselves, when a test program is told to write them.
-#[test]
-#[ignore = "part of every_set_of_instructions_answers_alike"]
-fn write_answers() {
-    let Ok(path) = std::env::var("CHIPLET_TEST_ANSWERS") else {
-        return;
-    };
-    let mut lines = String::new();
-    let rows = clustered(ROWS, DIM, 4);
-    for factory in [
-        "Flat", "SQ8", "SQfp16", "SQbf16", "PQ8x4fs", "PQ8x4fsr", "PQ4",
-    ] {
-        for metric in [Metric::L2, Metric::Cosine] {
-            let name = format!("IVF24,{factory}");
-            let config = IvfConfig::new(metric).nprobe(6);
-            let table = IvfTable::build(&rows, DIM, &name, &config).unwrap();
-            for query in queries(20) {
-                for hit in unsplit(&table, &query.top(30)) {
-                    lines += &format!("{name} {metric:?}\t{}\t{}\n", hit.id, hit.distance);
-                }
-            }
-        }
-    }
-    std::fs::write(path, lines).unwrap();
-}
-
-#[test]
-fn every_set_of_instructions_answers_alike() {
-    let folder = tempfile::tempdir().unwrap();
-    let answers: Vec<String> = ["portable", "avx2", "avx512"]
-        .into_iter()
-        .map(|level| {
-            let path = folder.path().join(level);
-            let done = std::process::Command::new(std::env::current_exe().unwrap())
-                .args(["--ignored", "--exact", "ivf::write_answers"])
-                .env("CHIPLET_SIMD", level)
-                .env("CHIPLET_TEST_ANSWERS", &path)
-                .output()
-                .unwrap();
-            assert!(done.status.success(), "{level}: {done:?}");
-            std::fs::read_to_string(path).unwrap()
-        })
-        .collect();
-    assert!(answers[0].lines().count() > 1000);
-    // AVX2 and AVX-512 agree to the bit; plain loops have no fused multiply-add.
-    assert!(answers[1] == answers[2]);
-    let parsed = |text: &str| -> Vec<(String, f32)> {
-        let lines = text.lines().map(|line| {
-            let mut fields = line.split('\t');
-            let name = fields.next().unwrap().to_owned();
-            (name, fields.nth(1).unwrap().parse().unwrap())
-        });
-        lines.collect()
-    };
-    for (a, b) in parsed(&answers[0]).iter().zip(parsed(&answers[1])) {
-        assert_eq!(a.0, b.0);
-        assert!(
-            (a.1 - b.1).abs() <= 1e-5 * a.1.abs().max(1.0),
-            "{a:?} {b:?}"
-        );
-    }
 }
 
 #[test]

@@ -33,6 +33,8 @@ mod ivf_build;
 mod ivf_file;
 mod ivf_full;
 #[cfg(feature = "faiss")]
+mod ivf_instructions;
+#[cfg(feature = "faiss")]
 mod ivf_mapped;
 #[cfg(feature = "faiss")]
 mod ivf_refined;
