@@ -210,25 +210,35 @@ fn connected(run: u32) -> usize {
     connected.collect::<BTreeSet<_>>().len()
 }
 
-#[test]
+/// Sends a signal to one process of a run: the run ends with this message, and the others end with it.
 #[cfg(target_os = "linux")]
-fn a_process_that_is_killed_or_stuck_ends_the_run_with_a_message_and_the_others_end_with_it() {
+fn ends_with_all_others(signalled: &str, said: &str) {
     if skip_where_there_is_one_core() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    for (name, said) in [("-KILL", "an instance ended"), ("-STOP", "was it stopped?")] {
-        let (run, processes) = under_way(folder.path());
-        signal(name, processes[0]);
-        let output = run.wait_with_output().unwrap();
-        let error = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(2), "{error}");
-        assert!(
-            error.contains("mode per-node") && error.contains(said),
-            "{error}"
-        );
-        processes.into_iter().for_each(gone);
-    }
+    let (run, processes) = under_way(folder.path());
+    signal(signalled, processes[0]);
+    let output = run.wait_with_output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(
+        error.contains("mode per-node") && error.contains(said),
+        "{error}"
+    );
+    processes.into_iter().for_each(gone);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_process_that_is_killed_ends_the_run() {
+    ends_with_all_others("-KILL", "an instance ended");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_process_that_is_stuck_ends_the_run() {
+    ends_with_all_others("-STOP", "was it stopped?");
 }
 
 #[test]
