@@ -22,8 +22,8 @@ use crate::admin::metrics::{Meters, Remaps};
 use crate::admin::{self, Admin};
 use crate::api::admission::{self, Admission, ApiKey};
 use crate::api::blocking::Blocking;
-use crate::api::places::Places;
 use crate::api::schema::Schema;
+use crate::api::slots::RequestSlots;
 use crate::api::{Api, Service};
 use crate::authentication::Unauthenticated;
 use crate::collection::Catalog;
@@ -501,7 +501,7 @@ fn router(
     let admission = Admission {
         api_key,
         meters: Arc::clone(&api.meters),
-        places: Arc::new(Places::new(limits.requests)),
+        slots: Arc::new(RequestSlots::new(limits.requests)),
         pace: Arc::clone(&api.pace),
         longest: Duration::from_secs(limits.query_seconds),
         limits: Arc::new(limits.clone()),

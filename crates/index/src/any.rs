@@ -36,7 +36,7 @@ pub enum AnyTable {
     Ivf(IvfTable),
 }
 
-/// Reads the table at `path`, whichever kind it is of, into memory of its own, in `place`, with all checksums compared.
+/// Reads the table at `path`, whichever kind it is of, into memory of its own, placed by `memory`, with all checksums compared.
 ///
 /// # Errors
 /// [`FileError`]: no table to search ([`FileError::OtherKind`] for [`KeyedRows`](crate::KeyedRows)), damaged, of a newer
@@ -139,7 +139,7 @@ impl AnyTable {
     /// ```
     pub fn row(&self, place: usize) -> Option<Vec<f32>> {
         match self {
-            Self::Flat(table) => table.kept().row(place),
+            Self::Flat(table) => table.stored_rows().row(place),
             Self::Hnsw(table) => table.row(place),
             Self::Ivf(table) => table.row(place),
         }

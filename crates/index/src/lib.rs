@@ -27,7 +27,6 @@ pub mod hnsw;
 mod ids;
 mod image;
 pub mod ivf;
-mod kept;
 mod kernel;
 mod keyed;
 mod metric;
@@ -38,6 +37,7 @@ mod progress;
 mod refined;
 mod reserve;
 mod rows;
+mod stored_rows;
 
 pub use any::{AnyTable, open, open_mapped};
 pub use chiplet_memory::{Granted, MemoryPolicy, Pages};

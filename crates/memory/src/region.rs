@@ -33,7 +33,7 @@ const PIECE: usize = 1 << 20;
 pub struct Region {
     backing: Backing,
     /// What was asked for; `None` for a file.
-    place: Option<MemoryPolicy>,
+    policy: Option<MemoryPolicy>,
 }
 
 enum Backing {
@@ -53,7 +53,7 @@ impl Region {
         let memory = memory.into();
         Ok(Self {
             backing: Backing::new(bytes, &memory)?,
-            place: Some(memory),
+            policy: Some(memory),
         })
     }
 
@@ -96,7 +96,7 @@ impl Region {
         }
         Ok(Self {
             backing: Backing::of_file(file, offset, bytes)?,
-            place: None,
+            policy: None,
         })
     }
 
@@ -114,7 +114,7 @@ impl Region {
     /// The bytes, to be written; `None` for a file.
     #[must_use]
     pub fn as_mut_slice(&mut self) -> Option<&mut [u8]> {
-        self.place.as_ref()?;
+        self.policy.as_ref()?;
         match &mut self.backing {
             Backing::Heap(heap) => Some(heap.as_mut_slice()),
             #[cfg(target_os = "linux")]
@@ -137,13 +137,13 @@ impl Region {
     /// Whether this is a part of a file.
     #[must_use]
     pub fn is_mapped(&self) -> bool {
-        self.place.is_none()
+        self.policy.is_none()
     }
 
     /// Where it was to lie; `None` for a file.
     #[must_use]
     pub fn policy(&self) -> Option<&MemoryPolicy> {
-        self.place.as_ref()
+        self.policy.as_ref()
     }
 
     /// Makes all of it resident now rather than at first use: own memory is zeroed, a file is read. `progress` is called
@@ -181,11 +181,11 @@ impl Region {
         pace: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Option<Self>, MemoryError> {
         let pages = self
-            .place
+            .policy
             .as_ref()
-            .map_or_else(Default::default, |place| place.pages);
-        let place = MemoryPolicy::on(nodes.iter().copied()).pages(pages);
-        let mut copy = Self::new(self.len(), place)?;
+            .map_or_else(Default::default, |policy| policy.pages);
+        let policy = MemoryPolicy::on(nodes.iter().copied()).pages(pages);
+        let mut copy = Self::new(self.len(), policy)?;
         let bytes = copy.as_mut_slice();
         let bytes = bytes.expect("a new region is its own memory");
         for (from, to) in self.as_slice().chunks(PIECE).zip(bytes.chunks_mut(PIECE)) {
@@ -232,7 +232,7 @@ impl Region {
     /// reports, not for a query's way.
     #[must_use]
     pub fn granted(&self) -> Granted {
-        let pages = self.place.as_ref().map(|place| place.pages);
+        let pages = self.policy.as_ref().map(|policy| policy.pages);
         match &self.backing {
             // No pages of its own.
             Backing::Heap(heap) => Granted {
@@ -259,22 +259,22 @@ impl fmt::Debug for Region {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Region")
             .field("bytes", &self.len())
-            .field("place", &self.place)
+            .field("policy", &self.policy)
             .finish_non_exhaustive()
     }
 }
 
 impl Backing {
     #[cfg(target_os = "linux")]
-    fn new(bytes: usize, place: &MemoryPolicy) -> Result<Self, MemoryError> {
+    fn new(bytes: usize, policy: &MemoryPolicy) -> Result<Self, MemoryError> {
         if bytes < TINY {
             return Heap::new(bytes).map(Self::Heap);
         }
-        let layout = Layout::of(bytes, place.pages, rustix::param::page_size());
+        let layout = Layout::of(bytes, policy.pages, rustix::param::page_size());
         let layout = layout.ok_or(MemoryError::TooLarge { bytes })?;
-        let mapping = Mapping::anonymous(bytes, layout, place.pages)?;
-        node::bind(mapping.addresses(), &place.nodes).map_err(|source| MemoryError::Bind {
-            nodes: place.nodes.clone(),
+        let mapping = Mapping::anonymous(bytes, layout, policy.pages)?;
+        node::bind(mapping.addresses(), &policy.nodes).map_err(|source| MemoryError::Bind {
+            nodes: policy.nodes.clone(),
             source: source.into(),
         })?;
         Ok(Self::Mapping(mapping))

@@ -45,10 +45,14 @@ pub(super) fn bind(round: &Round<'_>, observed: &Observed) -> Option<Action> {
     })
 }
 
-type Places = Vec<(GroupPath, u32)>;
+type Bindings = Vec<(GroupPath, u32)>;
 
 /// Places all instances, with the mean of their gains; `None` if one of them finds no place.
-fn place(round: &Round<'_>, observed: &Observed, instances: &[&Instance]) -> Option<(Places, f64)> {
+fn place(
+    round: &Round<'_>,
+    observed: &Observed,
+    instances: &[&Instance],
+) -> Option<(Bindings, f64)> {
     let all: f64 = observed.nodes.iter().map(|node| node.cpus).sum();
     let mut nodes = observed.nodes.clone();
     let (mut to, mut gains) = (Vec::new(), 0.0);

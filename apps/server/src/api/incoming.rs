@@ -17,9 +17,9 @@ use tokio::time::{Sleep, sleep_until};
 use tonic::Status;
 use tonic::body::Body;
 
-use super::places::{self, Arrival};
 use super::refusal::{self, invalid};
 use super::schema::{Schema, ShapeId};
+use super::slots::{self, Arrival};
 use super::walk::Walk;
 use crate::admin::metrics::Meters;
 use crate::config::Limits;
@@ -228,7 +228,7 @@ impl Incoming {
             self.meters.shed("requests");
             return Poll::Ready(Err(refusal::given_up()));
         }
-        let until = self.until + places::patience(self.received);
+        let until = self.until + slots::patience(self.received);
         let patience = self
             .patience
             .get_or_insert_with(|| Box::pin(sleep_until(until.into())));

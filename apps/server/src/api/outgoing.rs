@@ -15,7 +15,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tonic::Status;
 use tonic::body::Body;
 
-use super::places::Arrival;
+use super::slots::Arrival;
 use crate::authentication::OpenCall;
 use crate::memory::InFlight;
 

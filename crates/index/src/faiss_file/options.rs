@@ -11,7 +11,7 @@ use chiplet_memory::MemoryPolicy;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     pub(super) cosine: bool,
-    pub(super) place: MemoryPolicy,
+    pub(super) memory: MemoryPolicy,
 }
 
 impl Options {
@@ -28,7 +28,7 @@ impl Options {
     /// pages and where it is first written unless said otherwise.
     #[must_use]
     pub fn memory(mut self, memory: impl Into<MemoryPolicy>) -> Self {
-        self.place = memory.into();
+        self.memory = memory.into();
         self
     }
 }

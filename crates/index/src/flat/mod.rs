@@ -27,7 +27,6 @@ use crate::exact::ExactRows;
 use crate::hnsw::{Grid, RowFormat};
 use crate::ids::{IdSection, Ids, RowIds};
 use crate::image::{Draft, FileError, Image, Section};
-use crate::kept::Kept;
 use crate::kernel::{Element, Rows, Span};
 use crate::metric::{self, Metric};
 use crate::nearest::Nearest;
@@ -35,6 +34,7 @@ use crate::options::BuildOptions;
 use crate::poll;
 use crate::progress::{Stage, Watch};
 use crate::rows::{self, MAX_DIM};
+use crate::stored_rows::StoredRows;
 pub use config::FlatConfig;
 
 /// Rows of one block fill about this many bytes: at the 5-10 GB/s that one core scans from memory, a scan
@@ -138,7 +138,7 @@ impl FlatTable {
         options: BuildOptions<'_>,
     ) -> Result<Self, BuildError> {
         let rows = rows.as_ref();
-        let FlatConfig { metric, place } = config.into();
+        let FlatConfig { metric, memory } = config.into();
         let limit = MAX_DIM;
         if dim > limit {
             return Err(BuildError::DimensionTooLarge { dim, limit });
@@ -159,7 +159,7 @@ impl FlatTable {
         let section = draft.add("rows", size_of_val(rows));
         let kept = meta.wide_ids;
         let kept = kept.map(|wide| IdSection::add(&mut draft, "ids", total, wide));
-        let mut image = draft.allocate(place)?;
+        let mut image = draft.allocate(memory)?;
         if let Some(kept) = kept {
             let ascending = (0..total).map(|at| ids.of(ids.ranked(at)));
             kept.write(&mut image, 0, ascending, watch)?;
@@ -276,8 +276,8 @@ impl FlatTable {
         self.ids.map_or(Ids::From(0), |ids| ids.of(&self.image))
     }
 
-    pub(crate) fn kept(&self) -> Kept<'_> {
-        Kept {
+    pub(crate) fn stored_rows(&self) -> StoredRows<'_> {
+        StoredRows {
             dim: self.meta.dim,
             format: RowFormat::F32,
             metric: self.meta.metric,
@@ -410,7 +410,7 @@ impl ExactRows for FlatTable {
         distances: &mut [f32],
         context: &mut Context,
     ) -> Result<(), SearchError> {
-        self.kept().distances(query, ids, distances, context)
+        self.stored_rows().distances(query, ids, distances, context)
     }
 }
 

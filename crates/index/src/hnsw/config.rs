@@ -35,7 +35,7 @@ pub struct HnswConfig {
     pub(super) inside_refined: bool,
     pub(super) fit: Option<Fit>,
     pub(super) reorder: bool,
-    pub(super) place: MemoryPolicy,
+    pub(super) memory: MemoryPolicy,
     pub(super) cpus: Vec<u32>,
 }
 
@@ -61,7 +61,7 @@ impl HnswConfig {
             inside_refined: false,
             fit: None,
             reorder: true,
-            place: MemoryPolicy::default(),
+            memory: MemoryPolicy::default(),
             cpus: Vec::new(),
         }
     }
@@ -194,7 +194,7 @@ impl HnswConfig {
     /// pages and where it is first written unless said otherwise.
     #[must_use]
     pub fn memory(mut self, memory: impl Into<MemoryPolicy>) -> Self {
-        self.place = memory.into();
+        self.memory = memory.into();
         self
     }
 

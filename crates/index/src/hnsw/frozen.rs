@@ -135,7 +135,7 @@ impl Frozen {
             copies: pairs(&mut draft, "copies", links.copies.len()),
             backlinks: pairs(&mut draft, "backlinks", backlinks.len()),
         };
-        let mut image = draft.allocate(config.place.clone())?;
+        let mut image = draft.allocate(config.memory.clone())?;
         image
             .section_mut::<f32>(sections.low)
             .copy_from_slice(&chosen.low);

@@ -150,7 +150,7 @@ pub(super) fn store<'a>(
         groups.as_ref(),
         map,
         &coded.values,
-        settings.place.clone(),
+        settings.memory.clone(),
     )?;
     let mut done = 0;
     for (list, (ids, &number)) in ids.iter().zip(&order).enumerate() {

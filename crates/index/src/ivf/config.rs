@@ -14,7 +14,7 @@ pub(crate) struct Settings {
     pub(crate) nprobe: usize,
     /// Lists that are scanned in one call, if that was set, at least 1.
     pub(crate) grain: Option<usize>,
-    pub(crate) place: MemoryPolicy,
+    pub(crate) memory: MemoryPolicy,
 }
 
 /// How an [`IvfTable`](super::IvfTable) is searched and split.
@@ -42,7 +42,7 @@ impl IvfConfig {
                 metric,
                 nprobe: Self::DEFAULT_NPROBE,
                 grain: None,
-                place: MemoryPolicy::default(),
+                memory: MemoryPolicy::default(),
             },
             faiss_scans: false,
         }
@@ -67,7 +67,7 @@ impl IvfConfig {
     /// pages and where it is first written unless said otherwise. Faiss allocates what it scans itself.
     #[must_use]
     pub fn memory(mut self, memory: impl Into<MemoryPolicy>) -> Self {
-        self.settings.place = memory.into();
+        self.settings.memory = memory.into();
         self
     }
 

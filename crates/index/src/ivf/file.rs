@@ -32,7 +32,7 @@ impl IvfTable {
         }
     }
 
-    /// Reads a table into memory of its own, in `place`, and checks all of it against its checksums.
+    /// Reads a table into memory of its own, placed by `memory`, and checks all of it against its checksums.
     ///
     /// # Errors
     /// [`FileError`], for a file that cannot be read, or is damaged or of something else.

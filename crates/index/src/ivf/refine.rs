@@ -5,11 +5,11 @@ use chiplet_table::{Context, Neighbor, Query, SearchError};
 
 use super::{IvfTable, Scans};
 use crate::exact::{nearest_exactly, widths};
-use crate::kept::Kept;
+use crate::stored_rows::StoredRows;
 
 impl IvfTable {
     /// The rows once more, if the table has them.
-    pub(super) fn full(&self) -> Option<Kept<'_>> {
+    pub(super) fn full(&self) -> Option<StoredRows<'_>> {
         match &self.scans {
             Scans::Own { store, .. } => store.full(),
             #[cfg(feature = "faiss")]

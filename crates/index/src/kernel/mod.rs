@@ -8,8 +8,8 @@
 //! | `codes` | integer distances over 8-bit and 4-bit codes |
 //! | `blocks` | distances of rows stored component by component: inverted lists |
 //! | `lookup` | distances of product-quantizer codes: sums of table entries |
-//! | `below` | which of many rows of such codes may be near enough |
-//! | `wide` | what the last three need of each set of instructions |
+//! | `fast_scan` | which of many rows of such codes may be near enough: sums of rounded entries |
+//! | `lanewise` | operations of the last three that keep lanes apart, by each set of instructions |
 //! | `prefetch` | a hint that some bytes will be read |
 //!
 //! Each `unsafe` block of this folder cites one of two reasons:
@@ -28,16 +28,16 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
-mod below;
 mod blocks;
 mod codes;
+mod fast_scan;
 mod floats;
 mod isa;
+mod lanewise;
 mod level;
 mod lookup;
 mod portable;
 mod prefetch;
-mod wide;
 
 pub(crate) use blocks::{BLOCK, Cell, Form, List, SLACK, Sink, scan};
 pub(crate) use lookup::{Bits, Codebook, Entry, Tables, scan_codes};

@@ -185,7 +185,7 @@ impl LiveKeyedRows {
         Arc::clone(&self.state.read().version)
     }
 
-    /// Builds the next version of this one and of what was written, in memory of the same place, and takes it. Who reads or writes
+    /// Builds the next version of this one and of what was written, in memory of the same policy, and takes it. Who reads or writes
     /// meanwhile does not wait; what is written meanwhile is kept for the version after it. A second call waits for the first.
     ///
     /// # Errors
@@ -208,8 +208,8 @@ impl LiveKeyedRows {
             .iter()
             .filter_map(|(&key, value)| Some((key, value.as_deref()?)));
         let (keys, values): (Vec<u64>, Vec<&[u8]>) = old.chain(new).unzip();
-        let place = version.place();
-        let next = KeyedRows::build_in(&keys, self.value_bytes, |at| values[at], place)?;
+        let memory = version.memory_policy();
+        let next = KeyedRows::build_in(&keys, self.value_bytes, |at| values[at], memory)?;
         let mut state = self.state.write();
         state.version = Arc::new(next);
         // The last to refer to them is this call, which drops them when the lock is free.

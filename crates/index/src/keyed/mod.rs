@@ -105,7 +105,7 @@ impl KeyedRows {
         Self::build_in(keys, value_bytes, value, MemoryPolicy::default())
     }
 
-    /// [`KeyedRows::build`], in memory of this place, or in pages of this kind.
+    /// [`KeyedRows::build`], in memory of this policy, or in pages of this kind.
     ///
     /// # Errors
     /// As [`KeyedRows::build`].
@@ -163,7 +163,7 @@ impl KeyedRows {
         sorted: &Sorted,
         meta: Meta,
         value: &impl Fn(usize) -> &'a [u8],
-        place: &MemoryPolicy,
+        memory: &MemoryPolicy,
     ) -> Result<Self, Failed> {
         let Meta {
             value_bytes, shape, ..
@@ -179,7 +179,7 @@ impl KeyedRows {
         let starts_section = draft.add("starts", size_of_val(&starts[..]));
         let stride = meta.stride();
         let slots = draft.add("slots", (last as usize).saturating_mul(stride));
-        let mut image = draft.allocate(place.clone()).map_err(BuildError::from)?;
+        let mut image = draft.allocate(memory.clone()).map_err(BuildError::from)?;
         image.section_mut(starts_section).copy_from_slice(&starts);
         for part in 0..shape.parts {
             let all = image.section_mut::<u8>(pilots);
@@ -307,7 +307,7 @@ impl KeyedRows {
     }
 
     /// Where the memory of the next version is to lie.
-    fn place(&self) -> MemoryPolicy {
+    fn memory_policy(&self) -> MemoryPolicy {
         self.image.region().policy().cloned().unwrap_or_default()
     }
 
@@ -451,7 +451,7 @@ impl<'a> Slots<'a> {
     }
 
     #[inline]
-    fn place(&self, slot: usize) -> Range<usize> {
+    fn bytes_of(&self, slot: usize) -> Range<usize> {
         slot * self.stride..(slot + 1) * self.stride
     }
 
@@ -466,7 +466,7 @@ impl<'a> Slots<'a> {
     fn entry(&self, slot: usize) -> Option<(u64, &'a [u8])> {
         let (key, value) = self
             .slots
-            .get(self.place(slot))?
+            .get(self.bytes_of(slot))?
             .split_first_chunk::<KEY>()?;
         Some((u64::from_le_bytes(*key), value))
     }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `plan` | which processes a mode has, and on which cpus |
 //! | `wire` | messages between the command and its processes |
-//! | `ranking`, `kept` | the complex model; tables in a folder, for all processes |
+//! | `ranking`, `saved` | the complex model; tables in a folder, for all processes |
 //! | `instance` | one process |
 //! | `cpuset`, `autonuma` | what the system is asked for |
 //! | `fleet` | all processes of a mode, as a pool |
@@ -18,11 +18,11 @@ mod autonuma;
 mod cpuset;
 mod fleet;
 mod instance;
-mod kept;
 mod measure;
 mod plan;
 mod ranking;
 mod report;
+mod saved;
 mod text;
 mod wire;
 
@@ -75,7 +75,7 @@ pub(super) fn run(
     let bars = MultiProgress::new();
     let tables = Tables::build(arguments, &bars, stop)?.keep();
     check_room(arguments, &nodes, tables)?;
-    kept::save(folder.path(), tables, arguments)?;
+    saved::save(folder.path(), tables, arguments)?;
 
     let mut candidates = Vec::new();
     for &mode in &arguments.modes.modes {
