@@ -1,21 +1,22 @@
 //! When a placement may change, and what keeps two placements from alternating.
 //!
-//! The planner finds reason and gain of a remap. [`Trigger`] adds the brakes; it knows what was moved and when, not the load:
+//! The planner finds reason and gain of a remap. [`Trigger`] adds the brakes; it knows moves and times, not the load:
 //!
-//! 1. **Pause.** After a remap the next one waits for [`cooldown`](TriggerConfig::cooldown), so that the fast window shows the
-//!    new placement's load alone. A fifth of it is enough if the last second asked a home for more than its time.
-//! 2. **Strain.** Every remap raises the strain by one; each [`horizon`](TriggerConfig::horizon) that passes lowers it by one.
-//!    Above [`burst`](TriggerConfig::burst) nothing shortens the pause, and each further step doubles it, up to one horizon.
-//! 3. **Returns.** A remap that takes a table back to a domain which it left less than a horizon ago must be a gain in the
-//!    slow window too, and lifts the strain above `burst` at once.
+//! 1. **Pause.** After a remap the next one waits for [`cooldown`](TriggerConfig::cooldown), so that the fast window
+//!    shows the new placement alone. A fifth of it is enough if the last second asked a home for more than its time.
+//! 2. **Strain.** Every remap raises the strain by one; each [`horizon`](TriggerConfig::horizon) lowers it by one.
+//!    Above [`burst`](TriggerConfig::burst) nothing shortens the pause, and each further step doubles it, up to one
+//!    horizon.
+//! 3. **Returns.** A remap that takes a table back to a domain which it left less than a horizon ago must be a gain in
+//!    the slow window too, and lifts the strain above `burst` at once.
 //!
-//! **Bound.** At strain `s`, [`TriggerConfig::most_strain`], the pause is a whole horizon. A remap below `s` raises the strain,
-//! and one unit drains per horizon: at most `s + t / horizon` in time `t`. One at `s` is followed by a
+//! **Bound.** At strain `s`, [`TriggerConfig::most_strain`], the pause is a whole horizon. A remap below `s` raises the
+//! strain, and one unit drains per horizon: at most `s + t / horizon` in time `t`. One at `s` is followed by a
 //! horizon's pause: at most `1 + t / horizon`. Together **at most `s + 1 + 2 t / horizon` remaps, whatever the load
 //! does**: with the defaults 10, and 24 for each further hour.
 //!
-//! **Still followed.** With little strain a lasting change is acted on once the fast window shows it and the pause ends (10 s
-//! by default), at worst within one horizon and one slow window.
+//! **Still followed.** At little strain a lasting change is followed once the fast window shows it and the pause ends
+//! (10 s by default), at worst within one horizon and one slow window.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,18 +1,18 @@
 //! Many queries of one table behind one ticket: a batch, or a block.
 //!
-//! They are cut into *parts*. Each part is a task: it waits, is stolen, cancelled and abandoned like any other. Whoever takes
-//! a part out of its queue ends it, so a part has no state of its own. What all of them share is the bulk: what is asked, the
-//! ticket's completion, and the answers so far. How queries are asked and answers kept is the [`Load`]'s.
+//! They are cut into *parts*. Each part is a task: it waits, is stolen, cancelled and abandoned like any other. The
+//! worker that takes a part out of its queue ends it, so a part has no state of its own. All parts share what is asked,
+//! the ticket's completion and the answers so far. [`Load`] says how queries are asked and answers kept.
 //!
-//! Of a batch all parts are queued at once. Of a block, and of a batch that no queue can hold, few are at a time: a part that
-//! has answered its queries takes the next ones and puts itself at the end of a queue, so that others have their turn. Where there is no place for it, it gives its
-//! queries back to the parts that are left. The last one goes on without a queue, so no query is lost. Whoever goes on sees
-//! whether more parts are needed.
+//! All parts of a batch are queued at once. Of a block, and of a batch that no queue can hold, few are. A part that has
+//! answered its queries takes the next ones and queues itself again, so that others have their turn. Without a place it
+//! gives its queries back to the remaining parts. The last part goes on without a queue, so no query is lost. A part
+//! that goes on sees whether more parts are needed.
 //!
-//! The last part to end resolves the ticket. If every query has a deadline, so does the ticket, which is the last of
-//! them: what has been found by then is the answer, and the rest has expired. A part is first *settled*, which puts its
-//! answers where the ticket gets them, then counted, and then published. The deadline waits for parts that are settled
-//! and not published, so what a ticket is told has been counted and what it is not told counts as expired.
+//! The last part to end resolves the ticket. If every query has a deadline, the ticket has the latest of them: what has
+//! been found by then is the answer, and the rest has expired. A part is first *settled*, which puts its answers where
+//! the ticket gets them, then counted, then published. The deadline waits for parts that are settled and not published:
+//! what a ticket is told has been counted, and all else counts as expired.
 //!
 //! Locks: the bulk's progress, a part's stretch and the ticket's completion are never held together.
 

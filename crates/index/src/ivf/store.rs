@@ -1,22 +1,22 @@
-//! What a table that scans its lists itself keeps in memory, and in its file: one [`Image`].
+//! What a table that scans its lists itself keeps in memory and in its file: one [`Image`].
 //!
 //! | section | holds |
 //! | --- | --- |
 //! | `starts` | `u64`: the row number of each list's first row, then the number of rows |
 //! | `ids` | `u32` or `u64`, by row number |
-//! | `codes` | the lists, each from a multiple of 64 bytes on, in blocks (`kernel::blocks`), and [`SLACK`] bytes |
+//! | `codes` | the lists, each aligned to 64 bytes, in blocks (`kernel::blocks`), and [`SLACK`] bytes |
 //! | `centroids` | `f32`: the lists' centroids in blocks, those of each group together, and [`SLACK`] bytes |
 //! | `groups` | `u64`: each group's first list, then the number of lists |
 //! | `group-centroids` | `f32`: the groups' centroids in blocks, and [`SLACK`] bytes |
 //! | `matrix`, `shift` | `f32`: how rows and queries are mapped first (`linear`) |
 //! | `centroid-rows` | `f32`, `[lists][dim]`: where residuals are taken from them |
-//! | `values` | `f32`: of 8-bit codes each component's bases, then steps; of a product quantizer `[m][dim / m][entries]` |
+//! | `values` | `f32`: of 8-bit codes all bases, then steps; of a product quantizer `[m][dim / m][entries]` |
 //! | `full` | the rows in the order of their ids, if answers are refined |
 //! | `full-ids` | their ids, ascending, `u32` or `u64`; absent if they are row numbers |
 //! | `full-low` | `f32`: what their 8-bit code 0 stands for, by component |
 //!
-//! **Nothing that is read from a file is believed.** Sizes and the starts of lists are checked when it is opened. Ids, codes
-//! and values are wrong at worst: no search reads beside its list, panics, or runs for ever.
+//! **Nothing that is read from a file is believed.** Sizes and the starts of lists are checked when it is opened. Wrong
+//! ids, codes and values give wrong answers at worst: no search reads beside its list, panics, or runs for ever.
 
 use std::ops::Range;
 

@@ -1,22 +1,22 @@
-//! Placements from an empty machine: the two-ended hot-cold greedy, and the better of it and hottest-first.
+//! Placements from an empty machine: the two-ended hot-cold greedy, or hottest-first where better.
 //!
-//! Tables with several homes are poured first. Whole tables follow, from both ends of the list by load ([`two_ended`]) or
-//! hottest first. [`from_scratch`] takes the better, so all bounds hold of it.
+//! Tables with several homes are poured first, then whole tables from both ends of the list by load ([`two_ended`]) or
+//! hottest first. [`from_scratch`] takes the better: all bounds hold.
 //!
-//! **Bounds** for whole tables. `w[d]` are the cores of domain `d`, `W` all cores, `m` the domains, `u` the mean load per core,
-//! `t` the load put last on the domain that ends busiest, from the hot end if that is above `u`.
+//! **Bounds** for whole tables. `w[d]` are the cores of domain `d`, `W` all cores, `m` the domains, `u` the mean load a
+//! core, `t` the last load on the busiest domain, from the hot end if that is above `u`.
 //!
-//! 1. *Two-ended, any sizes: at most `u + (m - 1) t / W`* (R. L. Graham, Bounds for Certain Multiprocessing Anomalies, 1966).
-//!    `t` went where `(L[d] + t) / w[d]` is least, at most its weighted mean `(sum of L + m t) / W <= (u W - t + m t) / W`.
-//! 2. *Two-ended, equal domains: at most `3/2 - 1/(2m)` times the optimum.* Unless `t` is alone, each domain's first table came
-//!    from the hot end before it. Two of these `m + 1` share a domain in any placement: the optimum is at least `2 t`. Loads 2,
-//!    2, 2, 1, 1 on two domains reach it.
-//! 3. *Hottest first, equal domains: `4/3 - 1/(3m)`* (R. L. Graham, Bounds on Multiprocessing Timing Anomalies, 1969).
-//! 4. *Hottest first, any sizes: `2 - 2/(m + 1)`* (T. Gonzalez, O. H. Ibarra and S. Sahni, Bounds for LPT Schedules on Uniform
+//! 1. *Two-ended, any sizes: at most `u + (m - 1) t / W`* (Graham, Bounds for Certain Multiprocessing Anomalies, 1966).
+//!    `t` went where `(L[d] + t) / w[d]` is least: at most `(sum of L + m t) / W <= (u W - t + m t) / W`.
+//! 2. *Two-ended, equal domains: `3/2 - 1/(2m)` times the optimum.* Unless `t` is alone, each domain's first table came
+//!    from the hot end before it. Two of these `m + 1` share a domain, so the optimum is at least `2 t`. Loads 2, 2, 2,
+//!    1, 1 on two domains reach it.
+//! 3. *Hottest first, equal domains: `4/3 - 1/(3m)`* (Graham, Bounds on Multiprocessing Timing Anomalies, 1969).
+//! 4. *Hottest first, any sizes: `2 - 2/(m + 1)`* (Gonzalez, Ibarra, Sahni, Bounds for LPT Schedules on Uniform
 //!    Processors, 1977).
 //!
-//! Placed by time, hottest first with an eye to caches and links (`budget`) wins if its busiest domain is at most `1 + stay`
-//! times as busy. The bounds then hold times `1 + stay`.
+//! Placed by time, hottest first by caches and links (`budget`) wins at up to `1 + stay` times the load; bounds hold
+//! times that.
 
 use super::board::{Board, Seat};
 use super::item::{Item, hottest_first};

@@ -1,7 +1,7 @@
 //! Usage in, placements out: windows, mapper and trigger as one value.
 //!
-//! The planner has no clock: its owner records what tables used and calls [`tick`](Planner::tick) with the time, once a second
-//! for example. It looks, in this order, for
+//! Its owner records what tables used and calls [`tick`](Planner::tick) with the time, say once a second. The planner
+//! looks, in this order, for
 //!
 //! 1. a home that was asked for more than its time in the last second, where tables are placed by time;
 //! 2. a table that has outgrown its homes, by the fast window;
@@ -9,21 +9,21 @@
 //! 4. imbalance in the slow window;
 //! 5. a table that no longer needs its several homes, by both windows.
 //!
-//! The first for which the mapper finds a placement worth its moves becomes a [`Remap`]: a gain in the last second (1), in the
-//! fast window (2, 3; in the slow one too if it undoes an earlier remap), or in the slow window without loss in the fast one
-//! (4). For 5 it must lose hardly anything. [`Trigger`] says when the next remap may come.
+//! The first for which the mapper finds a placement worth its moves becomes a [`Remap`]. It must be a gain in the last
+//! second (1), in the fast window (2, 3; in the slow one too if it undoes an earlier remap), or in the slow window
+//! without loss in the fast one (4). For 5 it must lose hardly anything. [`Trigger`] says when the next remap may come.
 //!
-//! What a gain is depends on [`MapperConfig::placing`]:
+//! [`MapperConfig::placing`] says what a gain is:
 //!
-//! * *By time*: the [predicted wait](crate::predicted_wait) of the changed domains, weighted by load, falls by
-//!   the part [`min_gain`](TriggerConfig::min_gain) and by [`min_wait`](TriggerConfig::min_wait) service times; giving homes up costs
-//!   less than `min_wait`. Moves that gain most for each byte that goes cold come first, up to
+//! * *By time*: the [predicted wait](crate::predicted_wait) of the changed domains, weighted by load, falls by the part
+//!   [`min_gain`](TriggerConfig::min_gain) and by [`min_wait`](TriggerConfig::min_wait) service times. Giving homes up
+//!   costs less than `min_wait`. Moves that gain most a cold byte come first, up to
 //!   [`max_cold`](TriggerConfig::max_cold).
-//! * *By traffic* (arXiv 2605.10090): the busiest domain's traffic falls by the part `min_gain`; giving homes up makes no
-//!   new imbalance.
+//! * *By traffic* (arXiv 2605.10090): the busiest domain's traffic falls by the part `min_gain`. Giving homes up makes
+//!   no new imbalance.
 //!
-//! Invariants: each change raises the placement's version by one; it holds exactly the tables that are there, each with a
-//! home; an earlier `now` counts as the latest one.
+//! Invariants: each change raises the placement's version by one; it holds exactly the present tables, each with a
+//! home.
 
 mod candidate;
 mod cold;
@@ -277,7 +277,7 @@ impl Planner {
         }
     }
 
-    /// Decides whether the placement changes now, and if so, changes it.
+    /// Decides whether the placement changes now, and if so, changes it. An earlier `now` counts as the latest one.
     ///
     /// `capacities[i]` is what domain `i` (in the order given to [`Planner::new`]) pulls in bytes per
     /// second when all its cores are busy, as far as that is known by now; missing entries are unknown. Where tables
