@@ -127,7 +127,7 @@ pub struct Steals {
     pub own: u64,
     /// A sibling's scan units.
     pub domain: u64,
-    /// Another domain's.
+    /// Another domain's, and tasks that ran outside their table's homes.
     pub remote: u64,
 }
 

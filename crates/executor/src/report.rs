@@ -25,8 +25,9 @@ pub struct Report {
     /// hand in it: the batch was empty, or none of its parts ended before its deadline. Then the times are zero and
     /// the domain is the table's main home.
     pub units: u32,
-    /// Where the worker took the task from; of several pieces the farthest: [`StealLevel::Own`] is its own domain's queue or
-    /// its own deque, [`StealLevel::Domain`] a sibling's deque, [`StealLevel::Remote`] another domain.
+    /// How far the task came; of several pieces the farthest. [`StealLevel::Own`]: from the queue of the worker's domain, or
+    /// its own deque. [`StealLevel::Domain`]: from a sibling's deque. [`StealLevel::Remote`]: from another domain, or run
+    /// outside its table's homes, as when its submit queued it elsewhere.
     pub level: StealLevel,
 }
 
