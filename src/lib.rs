@@ -73,7 +73,7 @@ pub mod shutdown {
     pub use chiplet_executor::{Shutdown, ShutdownReport, Stopping};
 }
 
-/// What an executor tells of itself: [`Executor::snapshot`], and where its tables are at home.
+/// An executor's counters: [`Executor::snapshot`], and its tables' homes.
 pub mod snapshot {
     pub use chiplet_executor::{
         Counts, DomainSnapshot, Home, Homes, Latencies, Placement, Rates, RemapEvent, RemapReason,
@@ -86,7 +86,7 @@ pub mod ticket {
     pub use chiplet_executor::{Answers, BlockAnswers, MultiSearch, MultiSearchPart, WithReport};
 }
 
-/// What those need who write a [`Table`] of their own, besides the traits.
+/// What you need to write a [`Table`] of your own, besides the traits.
 pub mod table {
     pub use chiplet_table::{IntoTable, TakeAnswer, merge_nearest};
 }

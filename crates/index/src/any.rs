@@ -102,7 +102,7 @@ impl AnyTable {
         each!(self, table => table.verify())
     }
 
-    /// What the system has given the table's memory up to now; `None` where that is Faiss' memory.
+    /// What the system has given the table's memory up to now; `None` if Faiss owns the memory.
     pub fn granted(&self) -> Option<Granted> {
         match self {
             Self::Flat(table) => Some(table.granted()),
@@ -125,9 +125,9 @@ impl AnyTable {
         }
     }
 
-    /// The row at `place` as the table keeps it: rounded to its format, and of length 1 (or 0) for [`Metric::Cosine`]. Where
-    /// it is kept twice it is the finer one. `None` beyond the last, and where no row is kept but what compares as it: codes
-    /// of parts, of fewer than 8 bits, or of rows that were mapped first.
+    /// The row at `place` as the table keeps it: rounded to its format, and of length 1 (or 0) for [`Metric::Cosine`].
+    /// If the table keeps two copies, it is the finer one. `None` beyond the last, and where the table keeps only codes
+    /// that do not give a row back: codes of parts, of fewer than 8 bits, or of rows that were mapped first.
     ///
     /// ```
     /// use chiplet_index::{AnyTable, FlatTable, Metric};

@@ -96,8 +96,8 @@ pub(crate) fn prepared<'a>(
 }
 
 impl Metric {
-    /// `rows` (`[n][dim]`) as any table of this metric takes them, for who hands them to another library: checked, and scaled to
-    /// length 1 for cosine.
+    /// `rows` (`[n][dim]`) prepared as the tables of this metric do it, for use with another library: checked, and
+    /// scaled to length 1 for cosine.
     ///
     /// # Errors
     /// [`BuildError::ZeroDimension`], [`BuildError::RaggedRows`], [`BuildError::NotFinite`], [`BuildError::RowTooLong`],

@@ -2,7 +2,7 @@
 
 use crate::Pages;
 
-/// What a region has got.
+/// The memory that the system has given a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Granted {

@@ -48,6 +48,6 @@ pub use pages::Pages;
 pub use policy::MemoryPolicy;
 pub use region::Region;
 
-/// What every region of its own memory, and every file part at a multiple of it, is aligned to: a cache line of x86-64 and of
-/// most ARM processors, and the widest vector register. Bytes.
+/// The alignment in bytes of every region in own memory, and of every part of a file that begins at a multiple of it: a
+/// cache line of x86-64 and of most ARM processors, and the widest vector register.
 pub const ALIGNMENT: usize = 64;

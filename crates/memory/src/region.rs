@@ -170,8 +170,8 @@ impl Region {
     /// A copy in memory of its own: in pages of the same kind, those of [`Pages::default`](crate::Pages) for a file, and on
     /// these NUMA nodes as [`MemoryPolicy::on`] has it.
     ///
-    /// `pace` is told before each piece of at most 1 MiB how many bytes come next, and may take its time. With `false` the
-    /// copy is given up: `None`.
+    /// Before each piece of at most 1 MiB, `pace` gets the number of its bytes, and may wait. If it returns `false`,
+    /// the copy is given up: `None`.
     ///
     /// # Errors
     /// As [`Region::new`].
@@ -228,8 +228,8 @@ impl Region {
         }
     }
 
-    /// What the kernel has given up to now. It reads `/proc/self/smaps`, so it takes milliseconds with many regions: for
-    /// reports, not for a query's way.
+    /// What the kernel has given up to now. It reads `/proc/self/smaps`, which takes milliseconds with many regions:
+    /// use it for reports, not for each query.
     #[must_use]
     pub fn granted(&self) -> Granted {
         let pages = self.policy.as_ref().map(|policy| policy.pages);

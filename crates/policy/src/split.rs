@@ -86,7 +86,7 @@ impl SplitConfig {
     }
 }
 
-/// Who there is to scan a query's lists, at one moment.
+/// The cores that can scan a query's lists, at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hands {
     /// Cores that take part, the one that asks among them.
@@ -98,8 +98,8 @@ pub struct Hands {
 }
 
 impl Hands {
-    /// Cores that this query may count on: those inside and those that are free to come, but for one for each task
-    /// that waits. At least one, as somebody asks.
+    /// Cores that this query may count on: those inside and the idle ones, less one for each waiting task. At least
+    /// one: the core that asks.
     ///
     /// Where more tasks wait than cores are at hand, a query is cut as if it had one core alone, so many hands make it
     /// no more units than one would.

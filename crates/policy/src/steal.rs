@@ -38,7 +38,8 @@ pub struct Backlog {
     pub work: Duration,
     /// Mean service time of the table whose task would be taken; zero while none of its tasks has ended.
     pub service: Duration,
-    /// How many times as long that table's tasks take away from home, if enough did; else those of all tables of the queue.
+    /// How many times as long that table's tasks take away from home; of all the queue's tables, if too few of its
+    /// tasks were measured.
     pub cold: Option<f64>,
     /// How long the oldest task has waited.
     pub age: Duration,
@@ -54,8 +55,8 @@ impl Backlog {
 settings! {
     /// The price of crossing domains.
     pub struct StealConfig {
-        /// How many times longer a query takes on a cold cache than on a warm one, for a table of which that has not been
-        /// measured yet.
+        /// How many times longer a query takes on a cold cache than on a warm one, until that is measured for its
+        /// table.
         ///
         /// Default 2.0. Two pinned threads on private L2s answered 100.7 k q/s with every table warm and
         /// 40-50 k q/s when tables were cold (a factor of 2.0 to 2.5, measured for this project); the whole
@@ -199,7 +200,7 @@ const EVEN: u32 = 24;
 /// waiting for one more.
 const EVENING_PRICES: u32 = 4;
 
-/// The workers of a domain, as its own need of them goes.
+/// The workers of a domain, by what they do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Staff {
     /// All that are not standing by.
@@ -212,9 +213,9 @@ pub struct Staff {
 
 /// Whether a domain can do without one of its idle workers, so that its own tables hardly notice.
 ///
-/// Those that stay are one more than the square root of those at work: what a load that needs `n` workers on average asks for
-/// beyond them now and then grows as `sqrt(n)` (square-root staffing; Halfin and Whitt, Operations Research 29, 1981). A
-/// domain of one worker sends it if it has nothing to do.
+/// It keeps one more than the square root of the workers at home: a load that needs `n` workers on average needs about
+/// `sqrt(n)` more now and then (square-root staffing; Halfin and Whitt, Operations Research 29, 1981). A domain of one
+/// worker sends it if it is idle.
 ///
 /// ```
 /// use chiplet_policy::{Staff, has_surplus_worker};

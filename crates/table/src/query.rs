@@ -159,9 +159,10 @@ impl Query {
         self
     }
 
-    /// The instant after which an answer is worthless: the ticket resolves to the error `Expired`
-    /// then, if there is no answer yet, whatever its worker does. The search itself ends when its table next asks
-    /// ([`Context::check`](crate::Context::check)), as the built-in ones do every 10 to 50 us, or before its next scan unit.
+    /// The instant after which an answer is worthless. If there is no answer by then, the ticket resolves to the error
+    /// `Expired`, whatever its worker does. The search itself ends when its table next asks
+    /// ([`Context::check`](crate::Context::check)), as the built-in ones do every 10 to 50 us, or before its next scan
+    /// unit.
     #[must_use]
     pub fn deadline(mut self, at: Instant) -> Self {
         self.deadline = Some(at);
@@ -227,7 +228,7 @@ impl Query {
         self.vector.extend_from_slice(vector);
     }
 
-    /// Has another filter in the place of the present one, or none.
+    /// Replaces the filter, or removes it.
     pub fn set_filter(&mut self, filter: Option<Filter>) {
         self.filter = filter;
     }

@@ -14,7 +14,7 @@ use crate::error::SearchError;
 use crate::neighbor::{Neighbor, merge_nearest};
 use crate::query::Query;
 
-/// Where [`Table::search_each`] gives an answer to: with its query's number, what that has found.
+/// The function that [`Table::search_each`] calls with each query's number and answer.
 pub type TakeAnswer<'a> = dyn FnMut(usize, Result<&[Neighbor], SearchError>) + 'a;
 
 /// A vector table that answers a whole query on the calling thread.
@@ -183,7 +183,7 @@ impl<T: Table + ?Sized> Table for Box<T> {
     }
 }
 
-/// What can be handed over as a table: one by itself, or one that the caller keeps too.
+/// What can be passed as a table: a table, or an `Arc` of one that the caller keeps too.
 pub trait IntoTable {
     /// The table, which may have other owners.
     fn into_table(self) -> Arc<dyn Table>;

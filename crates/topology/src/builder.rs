@@ -72,7 +72,7 @@ impl TopologyBuilder {
         self
     }
 
-    /// How much a core of the domains that follow does, from 0 to 1, the fastest of the machine; 1 unless told.
+    /// The speed of the cores of the domains that follow: from 0 to 1, which is the machine's fastest; 1 by default.
     pub fn capacity(mut self, of_fastest: f64) -> Self {
         let full = f64::from(Core::FULL);
         self.capacity = (of_fastest * full).round().clamp(1.0, full) as u32;

@@ -4,7 +4,8 @@ use chiplet_memory::MemoryPolicy;
 
 use crate::metric::Metric;
 
-/// Settings of a [`FlatTable`](crate::FlatTable). A [`Metric`] alone will do, for a table in memory of the default [`MemoryPolicy`].
+/// Settings of a [`FlatTable`](crate::FlatTable). A [`Metric`] alone is enough for a table in memory of the default
+/// [`MemoryPolicy`].
 #[derive(Clone, Debug)]
 pub struct FlatConfig {
     pub(super) metric: Metric,
@@ -20,7 +21,7 @@ impl FlatConfig {
         }
     }
 
-    /// Sets where the table's memory is to be, or of which pages.
+    /// Sets where the table's memory is to lie, or in which pages.
     #[must_use]
     pub fn memory(mut self, memory: impl Into<MemoryPolicy>) -> Self {
         self.memory = memory.into();

@@ -80,7 +80,7 @@ impl HnswConfig {
         self
     }
 
-    /// Sets the candidates kept during a search that does not say (`Query::ef`), at least 1.
+    /// Sets the candidates kept during a search without `Query::ef`, at least 1.
     #[must_use]
     pub fn ef(mut self, ef: usize) -> Self {
         self.ef = ef;
@@ -111,9 +111,9 @@ impl HnswConfig {
         self
     }
 
-    /// Lets the build choose the formats of [`HnswConfig::rows`] and [`HnswConfig::rerank`], where they are not set: those of which a
-    /// query reads the fewest bytes, of all that find enough. If those that are set do not, or none does, the build is
-    /// refused with what they would find. It takes a scan of all rows for each query of a sample, some hundredths of the build.
+    /// Lets the build choose [`HnswConfig::rows`] and [`HnswConfig::rerank`] where they are not set: of all formats
+    /// that find enough, those of which a query reads the fewest bytes. If none finds enough, the build fails and says
+    /// what each would find. It takes a scan of all rows for each query of a sample, some hundredths of the build.
     #[must_use]
     pub fn fit(mut self, fit: Fit) -> Self {
         self.fit = Some(fit);

@@ -198,7 +198,7 @@ impl HnswTable {
         self.graph.image().region()
     }
 
-    /// Sets how many candidates a query keeps that does not say (`Query::ef`). [`HnswTable::save`] keeps it.
+    /// Sets how many candidates a query without `Query::ef` keeps. [`HnswTable::save`] keeps it.
     ///
     /// # Errors
     /// [`BuildError::Setting`] for 0.
@@ -232,7 +232,7 @@ impl HnswTable {
         self.graph.meta.rows
     }
 
-    /// How the rows are kept that candidates are compared with once more ([`HnswConfig::rerank`]), if they are.
+    /// The format of the second copy that candidates are compared with again ([`HnswConfig::rerank`]), if there is one.
     #[doc(hidden)]
     pub fn rerank_format(&self) -> Option<RowFormat> {
         self.graph.meta.full

@@ -32,7 +32,7 @@ pub struct IvfConfig {
 
 #[cfg(feature = "faiss")]
 impl IvfConfig {
-    /// Lists visited by a query that does not say.
+    /// Lists visited by a query without `Query::nprobe`.
     pub const DEFAULT_NPROBE: usize = 16;
 
     /// The defaults, for `metric`.
@@ -48,8 +48,7 @@ impl IvfConfig {
         }
     }
 
-    /// Sets the lists visited by a query that does not say (`Query::nprobe`), at least 1. More than the table
-    /// has visits all.
+    /// Sets the lists visited by a query without `Query::nprobe`, at least 1. More than the table has visits all.
     #[must_use]
     pub fn nprobe(mut self, nprobe: usize) -> Self {
         self.settings.nprobe = nprobe;

@@ -75,7 +75,8 @@ impl IvfTable {
         }
     }
 
-    /// What the system has given the table's memory up to now; `None` if Faiss scans its lists, which are Faiss'.
+    /// What the system has given the table's memory up to now; `None` if Faiss scans its lists, because Faiss owns
+    /// them.
     pub fn granted(&self) -> Option<Granted> {
         match &self.scans {
             Scans::Own { store, .. } => Some(store.image().region().granted()),

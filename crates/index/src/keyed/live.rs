@@ -8,10 +8,10 @@ use parking_lot::{Mutex, RwLock};
 use super::KeyedRows;
 use crate::error::BuildError;
 
-/// Keyed rows that change: a version that is constant, and in a small overlay what was written since.
+/// Keyed rows that change: a constant version, and a small overlay of what was written since.
 ///
 /// Reads and writes go on while [`LiveKeyedRows::rebuild`] makes the next version, or [`LiveKeyedRows::replace`] takes one
-/// from a file. Whoever holds a version ([`LiveKeyedRows::version`]) keeps it.
+/// from a file. A version that a caller holds ([`LiveKeyedRows::version`]) stays as it is.
 ///
 /// ```
 /// use chiplet_index::{KeyedRows, LiveKeyedRows};
@@ -80,8 +80,8 @@ pub enum UpdateError {
 }
 
 impl LiveKeyedRows {
-    /// Begins with `version`. Up to `limit` keys may be written between two versions; while the next one is built, those that it
-    /// is built of still count.
+    /// Begins with `version`. At most `limit` keys may be written between two versions. Keys that go into the next
+    /// version count until it is built.
     pub fn new(version: KeyedRows, limit: usize) -> Self {
         let value_bytes = version.value_bytes();
         Self {
@@ -185,8 +185,9 @@ impl LiveKeyedRows {
         Arc::clone(&self.state.read().version)
     }
 
-    /// Builds the next version of this one and of what was written, in memory of the same policy, and takes it. Who reads or writes
-    /// meanwhile does not wait; what is written meanwhile is kept for the version after it. A second call waits for the first.
+    /// Builds the next version of this one and of what was written, in memory of the same policy, and takes it. Readers
+    /// and writers do not wait; what is written meanwhile is kept for the version after it. A second call waits for the
+    /// first.
     ///
     /// # Errors
     /// [`BuildError::Memory`], [`BuildError::TooManyRows`]; all that was written is still read then.

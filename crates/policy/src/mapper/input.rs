@@ -19,8 +19,8 @@ pub struct DomainSpec {
     /// Cores (workers) that serve its tables: the measure of its size. A domain with 0 gets no tables
     /// unless all have 0.
     pub cores: u32,
-    /// How much one of its cores does in a time, on the mean: 1.0 is the fastest kind of core of the machine. Slow cores
-    /// count for as much less, and loads are in time of the fastest. A value that is no positive number counts as 1.0.
+    /// The mean speed of its cores: 1.0 is the machine's fastest kind of core. Loads are in time of the fastest. A
+    /// value that is no positive number counts as 1.0.
     pub speed: f64,
     /// Bytes per second that it pulls when all its cores are busy, if that has been measured. Of use only where tables
     /// are placed by traffic.
@@ -99,9 +99,9 @@ pub struct Demand {
     /// Each package has its memory, or gets a copy once it has homes there: so it is near wherever it lives, and its homes
     /// are spread over all packages. Ignored where tables are placed by traffic.
     pub everywhere: bool,
-    /// It gets at least so many homes, or all domains that have cores if those are fewer, however little it is asked
-    /// for: the replicas that survive the loss of a home. 0 counts as 1. [`hot_cold`](crate::hot_cold) ignores it. If
-    /// the table is named several times, the largest counts.
+    /// The least number of homes that it gets whatever its load, or all domains with cores if those are fewer: replicas
+    /// that survive the loss of a home. 0 counts as 1. [`hot_cold`](crate::hot_cold) ignores it. If the table is named
+    /// several times, the largest counts.
     pub least_homes: u32,
 }
 

@@ -236,9 +236,9 @@ impl Planner {
         self.memories.set(table, size_bytes, package, known_at)
     }
 
-    /// Copies of tables' memory may take so many bytes beyond one of each table; 0 without this. A table that asks for more
-    /// than three tenths of a package's cores, and of which each package can have a copy within what is left, gets homes on all
-    /// packages.
+    /// The bytes that copies of tables' memory may take, beyond the first of each table; 0 by default. A table that
+    /// asks for more than three tenths of a package's cores, and of which each package can have a copy within what is
+    /// left, gets homes on all packages.
     pub fn set_memory_budget(&mut self, bytes: u64) {
         self.memory_budget = bytes;
     }
@@ -246,7 +246,8 @@ impl Planner {
     /// What should be done next about the tables' memory, if anything, as the load was at the last [`Planner::tick`]: of all
     /// tables the one that gains most for each byte copied. Copies keep to [`Planner::set_memory_budget`].
     ///
-    /// Nothing where tables are placed by traffic. It is said again until [`Planner::took`] says how it went.
+    /// Nothing where tables are placed by traffic. The same step is returned until [`Planner::took`] reports how it
+    /// went.
     pub fn next_memory_step(&mut self) -> Option<MemoryStep> {
         if !self.by_time() {
             return None;

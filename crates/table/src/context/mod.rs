@@ -40,7 +40,7 @@ pub trait Host {
     fn run_parts(&self, count: usize, code: Arc<Part>) -> Tally;
 }
 
-/// What a task says that it used.
+/// What a task reports that it used.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
     /// Index data read, in bytes.
@@ -59,7 +59,7 @@ impl Tally {
         self.blocked = self.blocked.saturating_add(other.blocked);
     }
 
-    /// How long its worker was busy with it, of the time that passed.
+    /// How much of the passed time its worker was busy with it.
     pub fn busy(&self, passed: Duration) -> Duration {
         passed.saturating_sub(self.blocked)
     }
@@ -110,7 +110,7 @@ pub fn tally(context: &Context<'_>) -> Tally {
 }
 
 impl Context<'_> {
-    /// Counts `bytes` of index data as read. Placement goes by them: what is not reported is not seen.
+    /// Counts `bytes` of index data as read. Placement uses them: bytes that are not reported are not seen.
     pub fn add_bytes(&mut self, bytes: u64) {
         self.tally.bytes = self.tally.bytes.saturating_add(bytes);
     }

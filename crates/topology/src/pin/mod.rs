@@ -166,8 +166,8 @@ pub(crate) fn tells_masks() -> bool {
     system::tells_masks()
 }
 
-/// A thread of this process that others can pin while it runs. It names the thread, and does not keep it: use it only
-/// while the thread is known to live, for the system gives numbers anew.
+/// A thread of this process that others can pin while it runs. It does not keep the thread alive. Use it only while the
+/// thread is known to live: the system reuses the numbers of threads that ended.
 ///
 /// ```
 /// use chiplet_topology::pin::Thread;
