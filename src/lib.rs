@@ -107,10 +107,11 @@ pub mod topology {
 ///
 /// # Pages in the sources
 ///
-/// `docs/benchmarks.md` has the newest figures, with the command of each. `results` has the pages that measured or modelled
-/// them: the simulator, emulated caches, validation, ways to deploy.
+/// `docs/benchmarks.md` has the newest figures, with the command of each. `results` has the pages that measured or
+/// modelled them: the simulator, emulated caches, validation, ways to deploy.
 pub mod docs {
-    // In a checkout pages link each other's files. Here they are not files: of two definitions of a link the first counts.
+    // In a checkout pages link each other's files. Here they are not files: of two definitions of a link the first
+    // counts.
     #[doc = include_str!("links.md")]
     #[doc = include_str!("../docs/guide.md")]
     pub mod guide {}

@@ -12,8 +12,8 @@ use crate::{child, verified};
 
 /// Runs `code` in a fork of this process; the child's exit status. The kernel ends a child that hangs.
 fn in_a_fork(code: impl FnOnce() -> bool) -> libc::c_int {
-    // SAFETY: of libc only what may be called between fork and exit. The child takes memory and runs the executor's code,
-    // which other threads of this process are not in: its workers sleep. glibc keeps malloc sound.
+    // SAFETY: of libc only what may be called between fork and exit. The child takes memory and runs the executor's
+    // code, which other threads of this process are not in: its workers sleep. glibc keeps malloc sound.
     unsafe {
         let child = libc::fork();
         assert!(child >= 0, "fork is refused");

@@ -389,8 +389,9 @@ impl Server {
     }
 }
 
-/// How old a connection may get. At `connection_seconds` it takes no further requests; those that are under way then have
-/// all the time that requests have, so this ends only connections of clients that read nothing or stay for no reason.
+/// How old a connection may get. At `connection_seconds` it takes no further requests; those that are under way then
+/// have all the time that requests have, so this ends only connections of clients that read nothing or stay for no
+/// reason.
 fn connection_end(limits: &Limits) -> Duration {
     let asked_to_go = Duration::from_secs(limits.connection_seconds);
     let longest_request = Duration::from_secs(limits.query_seconds) + admission::MARGIN;
@@ -519,8 +520,8 @@ fn router(
         .http2_max_header_list_size(HEADER_BYTES)
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE_ANSWER))
-        // Without tonic's grace: with it, tonic cuts connections off instead of saying goodbye. `net` cuts off those that
-        // stay all the same.
+        // Without tonic's grace: with it, tonic cuts connections off instead of saying goodbye. `net` cuts off those
+        // that stay all the same.
         .max_connection_age(Duration::from_secs(limits.connection_seconds));
     let service = Service(Arc::clone(api));
     let largest = limits.message_bytes;

@@ -2,8 +2,8 @@
 
 use chiplet_policy::queue::Intake;
 
-/// How many tables' counters are copied while a worker's or a queue's lock is held: some microseconds, however many tables
-/// there are. So long, or as long as copying one histogram takes, a reader may hold up a worker.
+/// How many tables' counters are copied while a worker's or a queue's lock is held: some microseconds, however many
+/// tables there are. So long, or as long as copying one histogram takes, a reader may hold up a worker.
 pub(crate) const TABLES_AT_ONCE: usize = 64;
 
 /// How an accepted task ended. Each accepted task has exactly one.

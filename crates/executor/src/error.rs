@@ -106,14 +106,15 @@ pub enum SubmitError {
         /// How long the task would have waited in the domain's queue, as above.
         wait_us: u32,
     },
-    /// The table's own [`queue_limit`](crate::TableOptions::queue_limit) is 0: it takes no task before that is raised. Not counted
-    /// as shed, and not as load.
+    /// The table's own [`queue_limit`](crate::TableOptions::queue_limit) is 0: it takes no task before that is raised.
+    /// Not counted as shed, and not as load.
     #[error(
         "the table takes no tasks, as its queue_limit is 0; raise it with Executor::set_table_options"
     )]
     TableClosed,
-    /// The system has no memory for a longer queue, or for a block's answers. Shed the request or retry after a pause, when
-    /// tasks that wait now have left their places. A task's own memory cannot be refused: without it the process ends.
+    /// The system has no memory for a longer queue, or for a block's answers. Shed the request or retry after a pause,
+    /// when tasks that wait now have left their places. A task's own memory cannot be refused: without it the process
+    /// ends.
     #[error(
         "the system has no memory for a longer queue, or for a block's answers; retry later, lower queue_limit, or \
          submit fewer rows"
@@ -165,8 +166,8 @@ pub enum SubmitError {
     /// The executor is shutting down.
     #[error("the executor is shutting down")]
     ShuttingDown,
-    /// This process was forked from the one that built the executor, and has none of its threads. Known on Linux. It can only
-    /// shut the executor down or drop it; calls that return no error panic with this one.
+    /// This process was forked from the one that built the executor, and has none of its threads. Known on Linux. It
+    /// can only shut the executor down or drop it; calls that return no error panic with this one.
     #[error(
         "this process is a fork of the one that built the executor, whose threads it does not have; build one after the fork"
     )]

@@ -36,11 +36,12 @@ pub enum AnyTable {
     Ivf(IvfTable),
 }
 
-/// Reads the table at `path`, whichever kind it is of, into memory of its own, placed by `memory`, with all checksums compared.
+/// Reads the table at `path`, whichever kind it is of, into memory of its own, placed by `memory`, with all checksums
+/// compared.
 ///
 /// # Errors
-/// [`FileError`]: no table to search ([`FileError::OtherKind`] for [`KeyedRows`](crate::KeyedRows)), damaged, of a newer
-/// version, or too large for the memory.
+/// [`FileError`]: no table to search ([`FileError::OtherKind`] for [`KeyedRows`](crate::KeyedRows)), damaged, of a
+/// newer version, or too large for the memory.
 pub fn open(
     path: impl AsRef<Path>,
     memory: impl Into<MemoryPolicy>,
@@ -48,8 +49,8 @@ pub fn open(
     AnyTable::of(Image::load(path.as_ref(), memory)?)
 }
 
-/// Maps the table at `path`, whichever kind it is of: queries can be answered at once, and the system reads what they touch.
-/// Only the header is checked, see [`AnyTable::verify`].
+/// Maps the table at `path`, whichever kind it is of: queries can be answered at once, and the system reads what they
+/// touch. Only the header is checked, see [`AnyTable::verify`].
 ///
 /// # Safety
 /// As [`FlatTable::map`], whichever kind it is of: nobody writes to the file or cuts it off while the table lives.

@@ -14,9 +14,9 @@ use crate::flat::FlatTable;
 /// A table that compares the answers of another one, `inner`, with exact rows: it asks `inner` for 1.5 times the wanted
 /// rows and 16 more, and answers with the nearest of them by exact distance.
 ///
-/// Ids are those of `inner`, and the exact rows must have all of them. A filter, `ef` and `nprobe` are applied by `inner`, a
-/// radius to exact distances. A query that is cut is refined once, where its parts are merged, and has the same answer
-/// however it was cut.
+/// Ids are those of `inner`, and the exact rows must have all of them. A filter, `ef` and `nprobe` are applied by
+/// `inner`, a radius to exact distances. A query that is cut is refined once, where its parts are merged, and has the
+/// same answer however it was cut.
 ///
 /// ```
 /// use chiplet_index::{FlatTable, HnswConfig, HnswTable, Metric, Refined, RowFormat};

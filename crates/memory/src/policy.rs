@@ -22,8 +22,8 @@ impl MemoryPolicy {
     /// that a socket with several nodes (NPS2, NPS4) reads from all its channels. Without nodes, memory lies where it
     /// is first written.
     ///
-    /// It holds for memory of 64 KiB and more that is not mapped from a file, and where the system lets the process ask: Docker's
-    /// default seccomp profile wants `CAP_SYS_NICE` for that. What is there is never moved.
+    /// It holds for memory of 64 KiB and more that is not mapped from a file, and where the system lets the process
+    /// ask: Docker's default seccomp profile wants `CAP_SYS_NICE` for that. What is there is never moved.
     #[must_use]
     pub fn on(nodes: impl IntoIterator<Item = u32>) -> Self {
         Self {

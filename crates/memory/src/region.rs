@@ -19,8 +19,8 @@ use crate::policy::MemoryPolicy;
 #[cfg(target_os = "linux")]
 use crate::smaps;
 
-/// A region below this is on the heap: a mapping would cost it an area of the kernel's, of which a process has 65,530, and up
-/// to a page.
+/// A region below this is on the heap: a mapping would cost it an area of the kernel's, of which a process has 65,530,
+/// and up to a page.
 #[cfg(target_os = "linux")]
 const TINY: usize = 64 << 10;
 
@@ -43,12 +43,12 @@ enum Backing {
 }
 
 impl Region {
-    /// `bytes` bytes of zeros. The system finds room for them now; memory they take when they are first written, or when
-    /// [`Region::populate`] says so.
+    /// `bytes` bytes of zeros. The system finds room for them now; memory they take when they are first written, or
+    /// when [`Region::populate`] says so.
     ///
     /// # Errors
-    /// [`MemoryError::TooLarge`], [`MemoryError::Refused`]; [`MemoryError::HugePages`] with [`Pages::HugeTlb`](crate::Pages::HugeTlb);
-    /// [`MemoryError::Bind`] with nodes.
+    /// [`MemoryError::TooLarge`], [`MemoryError::Refused`]; [`MemoryError::HugePages`] with
+    /// [`Pages::HugeTlb`](crate::Pages::HugeTlb); [`MemoryError::Bind`] with nodes.
     pub fn new(bytes: usize, memory: impl Into<MemoryPolicy>) -> Result<Self, MemoryError> {
         let memory = memory.into();
         Ok(Self {
@@ -72,10 +72,10 @@ impl Region {
     /// ```
     ///
     /// # Safety
-    /// As long as the region lives, nobody may write to the file or cut it off, this process or another. If it is cut off,
-    /// reading what it has lost ends the process (`SIGBUS`). If it is overwritten, bytes change that Rust takes for
-    /// constant. Replace such a file by renaming a new one to its name, as `save` of chiplet's tables does: the region keeps
-    /// the old one.
+    /// As long as the region lives, nobody may write to the file or cut it off, this process or another. If it is cut
+    /// off, reading what it has lost ends the process (`SIGBUS`). If it is overwritten, bytes change that Rust takes
+    /// for constant. Replace such a file by renaming a new one to its name, as `save` of chiplet's tables does: the
+    /// region keeps the old one.
     ///
     /// # Errors
     /// [`MemoryError::ShortFile`], [`MemoryError::TooLarge`], [`MemoryError::Map`].
@@ -146,8 +146,8 @@ impl Region {
         self.policy.as_ref()
     }
 
-    /// Makes all of it resident now rather than at first use: own memory is zeroed, a file is read. `progress` is called
-    /// after each 32 MiB with the bytes done and all bytes. Returns the bytes that were done.
+    /// Makes all of it resident now rather than at first use: own memory is zeroed, a file is read. `progress` is
+    /// called after each 32 MiB with the bytes done and all bytes. Returns the bytes that were done.
     ///
     /// Linux can do this since 5.14. Before, a file is read all the same, and own memory is left to its first use: the
     /// result is 0.
@@ -167,8 +167,8 @@ impl Region {
         }
     }
 
-    /// A copy in memory of its own: in pages of the same kind, those of [`Pages::default`](crate::Pages) for a file, and on
-    /// these NUMA nodes as [`MemoryPolicy::on`] has it.
+    /// A copy in memory of its own: in pages of the same kind, those of [`Pages::default`](crate::Pages) for a file,
+    /// and on these NUMA nodes as [`MemoryPolicy::on`] has it.
     ///
     /// Before each piece of at most 1 MiB, `pace` gets the number of its bytes, and may wait. If it returns `false`,
     /// the copy is given up: `None`.
@@ -197,9 +197,10 @@ impl Region {
         Ok(Some(copy))
     }
 
-    /// The NUMA nodes that hold it, each with how many bytes, by a sample of its pages that are in memory; what is not yet in
-    /// memory is on none. Empty if nothing is in memory yet, or the system does not say: it is on the heap (under 64 KiB), not
-    /// Linux, or a container that may not ask (`move_pages` needs `CAP_SYS_NICE` under Docker's default seccomp profile).
+    /// The NUMA nodes that hold it, each with how many bytes, by a sample of its pages that are in memory; what is not
+    /// yet in memory is on none. Empty if nothing is in memory yet, or the system does not say: it is on the heap
+    /// (under 64 KiB), not Linux, or a container that may not ask (`move_pages` needs `CAP_SYS_NICE` under Docker's
+    /// default seccomp profile).
     #[must_use]
     pub fn residence(&self) -> Vec<(u32, u64)> {
         match &self.backing {

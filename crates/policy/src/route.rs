@@ -107,8 +107,8 @@ pub fn choose<L>(queues: &mut impl Queues<L>, load: L) -> Result<Option<Pace>, U
         Ok(pace) => return Ok(Some(pace)),
         Err(refused) => refused,
     };
-    // The home had its workers taken away between the look and the push: the table has another by now. Where queries know
-    // no home the next group will do; so it will if homes change faster than this can follow.
+    // The home had its workers taken away between the look and the push: the table has another by now. Where queries
+    // know no home the next group will do; so it will if homes change faster than this can follow.
     for step in 0..=queues.groups() {
         if refusal != Refusal::Vacant {
             break;

@@ -1,6 +1,6 @@
 //! What every table uses over two sliding windows, a fast one for quick changes and a slow one for trend: its load,
-//! which is busy time, and its traffic, which is bytes. And its load in the last second or so, for homes that are asked for
-//! more than their time.
+//! which is busy time, and its traffic, which is bytes. And its load in the last second or so, for homes that are asked
+//! for more than their time.
 //!
 //! Each of the two windows is a ring of buckets. A bucket has a number, `time / width`; a window at time `now`
 //! holds the bucket of `now` and the `buckets - 1` before it, so it forgets in steps of one width.

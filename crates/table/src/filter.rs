@@ -7,8 +7,8 @@ use rustc_hash::FxHashSet;
 
 /// Rows that a query may return, by id. Cheap to clone; shared by the queries that it is given to.
 ///
-/// A set says how many ids it holds, from which a table chooses how to search. Prefer one where it exists: a predicate is
-/// called for every row that a search looks at, on the searching core.
+/// A set says how many ids it holds, from which a table chooses how to search. Prefer one where it exists: a predicate
+/// is called for every row that a search looks at, on the searching core.
 ///
 /// ```
 /// use chiplet_table::{Filter, Query};
@@ -114,8 +114,8 @@ impl Filter {
         }
     }
 
-    /// Ids in the set, some of which a table may not hold. Of a predicate what [`Filter::matching_about`] was told, `None`
-    /// if nothing.
+    /// Ids in the set, some of which a table may not hold. Of a predicate what [`Filter::matching_about`] was told,
+    /// `None` if nothing.
     pub fn count(&self) -> Option<u64> {
         match &*self.0 {
             Kind::Bitmap { count, .. } => Some(*count),

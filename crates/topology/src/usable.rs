@@ -22,7 +22,8 @@ pub fn usable_now() -> Option<Vec<u32>> {
     Some(cpus.into_iter().collect())
 }
 
-/// The version of the control groups that have cpusets, and the folders of the process's own group and of those above it.
+/// The version of the control groups that have cpusets, and the folders of the process's own group and of those above
+/// it.
 #[doc(hidden)]
 pub fn cpuset_groups(root: impl AsRef<Path>) -> Option<(u32, Vec<PathBuf>)> {
     sysfs::cpuset_groups(root.as_ref())

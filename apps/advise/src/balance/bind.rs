@@ -113,8 +113,8 @@ fn take(node: &mut NodeLoad, instance: &Instance) {
 /// What sums of equal shares may differ by.
 const ROUNDING: f64 = 1e-9;
 
-/// Whether the nodes would keep what is bound so, by the strategy that unbinds and with a margin. A node that is too busy
-/// already forbids nothing if none of them goes there and it becomes no busier.
+/// Whether the nodes would keep what is bound so, by the strategy that unbinds and with a margin. A node that is too
+/// busy already forbids nothing if none of them goes there and it becomes no busier.
 fn stays(
     round: &Round<'_>,
     before: &[NodeLoad],

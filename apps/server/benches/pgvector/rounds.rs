@@ -23,8 +23,8 @@ pub(crate) struct Measurement {
     pub(crate) cpu: f64,
 }
 
-/// Finds the narrowest search that finds `least` of the true neighbours, and leaves the peer set to it. Returns what part
-/// that search finds.
+/// Finds the narrowest search that finds `least` of the true neighbours, and leaves the peer set to it. Returns what
+/// part that search finds.
 pub(crate) async fn tune(peer: &mut Peer, words: &GloveSample, least: f64) -> anyhow::Result<f64> {
     let (mut low, mut high) = (RESULTS, WIDEST);
     while low < high {

@@ -128,8 +128,8 @@ enum Why {
 }
 
 impl Shared {
-    /// A build's state changes under the queue's lock: so a collection is built by one thread at a time, and a write that comes
-    /// while one runs is seen either here or by that thread when it is done.
+    /// A build's state changes under the queue's lock: so a collection is built by one thread at a time, and a write
+    /// that comes while one runs is seen either here or by that thread when it is done.
     fn request(&self, collection: &Arc<Collection>) {
         let mut queue = self.queue.lock();
         if collection.build.is_taken() {

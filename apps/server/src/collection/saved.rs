@@ -1,9 +1,9 @@
 //! Indexes on disk, so that a restart loads them instead of building them.
 //!
-//! Beside an index stands a list of its rows: for each the point's id and a checksum of its vector. At start a row is taken
-//! for a point's if both agree, whatever happened to the files meanwhile; any other row is dead, and a point without a row
-//! is searched exactly. The list is written when the index is on disk, and removed before another takes its place. The files
-//! are in a folder of their own, in which nothing is kept that belongs to no collection.
+//! Beside an index stands a list of its rows: for each the point's id and a checksum of its vector. At start a row is
+//! taken for a point's if both agree, whatever happened to the files meanwhile; any other row is dead, and a point
+//! without a row is searched exactly. The list is written when the index is on disk, and removed before another takes
+//! its place. The files are in a folder of their own, in which nothing is kept that belongs to no collection.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -164,7 +164,8 @@ impl Saved {
         }
     }
 
-    /// Puts the saved index in its place, if there is one that fits, and memory for it, which is to lie as `policy` says.
+    /// Puts the saved index in its place, if there is one that fits, and memory for it, which is to lie as `policy`
+    /// says.
     pub(crate) fn restore(&self, mut content: Content, policy: MemoryPolicy) -> Content {
         let settings = &content.settings;
         let Some(rows) = self.rows(settings) else {

@@ -39,8 +39,8 @@ use crate::sync::{self, Mutex, Step, left_out};
 /// Queries of one part, at most. A worker that has a part takes nothing else meanwhile.
 pub(super) const LONGEST_PART: usize = 64;
 
-/// Queries of the first parts of what is fed, at most: it is not known how long they take. As many as a graph's walks that take
-/// turns come in.
+/// Queries of the first parts of what is fed, at most: it is not known how long they take. As many as a graph's walks
+/// that take turns come in.
 const FIRST_PART: usize = match cfg!(any(chiplet_loom, chiplet_shuttle)) {
     true => 2,
     false => 16,
@@ -65,8 +65,8 @@ pub(crate) trait Load: Send + Sync + Sized + 'static {
     /// How many queries it is.
     fn len(&self) -> usize;
 
-    /// Whether queues are fed with it as they empty, where one may hold so many of its table's tasks. If not, all of it is queued
-    /// at once or refused.
+    /// Whether queues are fed with it as they empty, where one may hold so many of its table's tasks. If not, all of it
+    /// is queued at once or refused.
     fn is_fed(&self, places: usize) -> bool;
 
     /// When a query has expired.
@@ -87,7 +87,8 @@ pub(crate) trait Load: Send + Sync + Sized + 'static {
     /// Searches that were given up because nobody waited for them have ended so.
     fn explain(found: &mut Self::Found, reason: &Error);
 
-    /// Puts what was found of the queries from `first` on to the answers, and leaves nothing of it. Says how they ended.
+    /// Puts what was found of the queries from `first` on to the answers, and leaves nothing of it. Says how they
+    /// ended.
     fn put(&self, answers: &mut Self::Answers, first: usize, found: &mut Self::Found) -> Served;
 
     /// Nothing more comes: what has no answer has ended so.
@@ -241,8 +242,8 @@ impl<L: Load> BulkTask<L> {
         (claims.into_iter().map(part).collect(), queries, most)
     }
 
-    /// Has its first parts accepted or hands it back. Of a caller that is `patient` no refusal is counted: it waits for room and
-    /// asks again.
+    /// Has its first parts accepted or hands it back. Of a caller that is `patient` no refusal is counted: it waits for
+    /// room and asks again.
     pub(crate) fn admit(
         self: Arc<Self>,
         engine: &Engine,
@@ -258,7 +259,8 @@ impl<L: Load> BulkTask<L> {
         let (len, places) = (bulk.len(), engine.places(&entry));
         let is_fed = bulk.work.load.is_fed(places);
         let (longest, weight) = match is_fed {
-            // Refused it counts as one part: it is tried again soon, and would look as if it asked for all of its time each time.
+            // Refused it counts as one part: it is tried again soon, and would look as if it asked for all of its time
+            // each time.
             true => (FIRST_PART, len.min(LONGEST_PART)),
             false => (LONGEST_PART, len),
         };
@@ -392,8 +394,8 @@ impl<L: Load> Part<L> {
         (load.put(&mut progress.answers, queries.start, found), true)
     }
 
-    /// The part is counted. It goes on with the next queries if there are any and it `goes_on`, as one part of `parts`; the
-    /// last part that does not resolves the ticket.
+    /// The part is counted. It goes on with the next queries if there are any and it `goes_on`, as one part of `parts`;
+    /// the last part that does not resolves the ticket.
     fn publish(&self, settled: bool, goes_on: bool, parts: usize, longest: usize) -> After {
         let len = self.bulk.len();
         let mut after = After::Over;
@@ -412,8 +414,8 @@ impl<L: Load> Part<L> {
         after
     }
 
-    /// Runs the part's queries on this worker and counts how they ended. Says whether the part is settled, and how many queries
-    /// it should take next.
+    /// Runs the part's queries on this worker and counts how they ended. Says whether the part is settled, and how many
+    /// queries it should take next.
     fn run(
         self: &Arc<Self>,
         worker: &mut Worker,
@@ -456,8 +458,8 @@ impl<L: Load> Part<L> {
         (settled, next)
     }
 
-    /// Queues as many more parts as there are to be, while there are places. The caller's own part is left meanwhile, so
-    /// what finds no place is not lost.
+    /// Queues as many more parts as there are to be, while there are places. The caller's own part is left meanwhile,
+    /// so what finds no place is not lost.
     fn call_others(&self, worker: &Worker, parts: usize, longest: usize) {
         let (bulk, len) = (&self.bulk, self.bulk.len());
         loop {
@@ -569,7 +571,8 @@ impl<L: Load> Task for Part<L> {
     }
 }
 
-/// How many queries a part takes next, whose last took so long: about a [`STRETCH`], but as many as its table wants at once.
+/// How many queries a part takes next, whose last took so long: about a [`STRETCH`], but as many as its table wants at
+/// once.
 fn longest(queries: u64, took: Duration, together: usize) -> usize {
     let each = took.as_nanos() / u128::from(queries.max(1));
     let fit = STRETCH.as_nanos().checked_div(each).unwrap_or(u128::MAX);

@@ -24,8 +24,8 @@ impl Options {
         self
     }
 
-    /// Sets where the table's memory lies, and in which pages: [`Pages`](crate::Pages) or a [`MemoryPolicy`]; in transparent huge
-    /// pages and where it is first written unless said otherwise.
+    /// Sets where the table's memory lies, and in which pages: [`Pages`](crate::Pages) or a [`MemoryPolicy`]; in
+    /// transparent huge pages and where it is first written unless said otherwise.
     #[must_use]
     pub fn memory(mut self, memory: impl Into<MemoryPolicy>) -> Self {
         self.memory = memory.into();

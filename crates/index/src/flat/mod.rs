@@ -5,8 +5,8 @@
 //! | `rows` | `f32`, `[n][dim]`, in the order of their ids |
 //! | `ids` | the ids, ascending, `u32` or, if one needs it, `u64`; absent if they are row numbers |
 //!
-//! Rows are scanned from front to back. A query splits into blocks of rows; a block's answer depends on nothing outside it, so
-//! split and unsplit answers are equal by construction.
+//! Rows are scanned from front to back. A query splits into blocks of rows; a block's answer depends on nothing outside
+//! it, so split and unsplit answers are equal by construction.
 
 mod config;
 
@@ -113,8 +113,8 @@ thread_local! {
 }
 
 impl FlatTable {
-    /// A table of `rows` (`[n][dim]`, one after the other), which are copied into memory of its own. Ids are row numbers, unless
-    /// [`FlatTable::build_with`] gets others.
+    /// A table of `rows` (`[n][dim]`, one after the other), which are copied into memory of its own. Ids are row
+    /// numbers, unless [`FlatTable::build_with`] gets others.
     ///
     /// # Errors
     /// [`BuildError::ZeroDimension`], [`BuildError::DimensionTooLarge`] over 16,777,216, [`BuildError::RaggedRows`],
@@ -205,9 +205,9 @@ impl FlatTable {
         Ok(Self::of(image, rows, ids, meta))
     }
 
-    /// Writes the table to `path`, replacing a file that is there only when all is written. A save that fails or is interrupted
-    /// leaves the old file, and an interrupted one a temporary file beside it (`.<name>.<letters>.part`). A symbolic link
-    /// to a file stays, and that file is replaced.
+    /// Writes the table to `path`, replacing a file that is there only when all is written. A save that fails or is
+    /// interrupted leaves the old file, and an interrupted one a temporary file beside it (`.<name>.<letters>.part`). A
+    /// symbolic link to a file stays, and that file is replaced.
     ///
     /// # Errors
     /// [`FileError`]: the system refused something, or this machine is big-endian.
@@ -226,13 +226,13 @@ impl FlatTable {
         Self::open(Image::load(path.as_ref(), memory)?)
     }
 
-    /// Maps the file at `path`: queries can be answered at once, and the system reads what they touch. Rows are not checked,
-    /// see [`FlatTable::verify`].
+    /// Maps the file at `path`: queries can be answered at once, and the system reads what they touch. Rows are not
+    /// checked, see [`FlatTable::verify`].
     ///
     /// # Safety
-    /// Nobody writes to the file or cuts it off while the table lives. Reading what was cut off ends the process; bytes that
-    /// are overwritten change although Rust takes them for constant. `save` is safe: it puts a new file in the place of the
-    /// old one, which the table keeps.
+    /// Nobody writes to the file or cuts it off while the table lives. Reading what was cut off ends the process; bytes
+    /// that are overwritten change although Rust takes them for constant. `save` is safe: it puts a new file in the
+    /// place of the old one, which the table keeps.
     ///
     /// # Errors
     /// As [`FlatTable::load`], for what the file's header shows.
@@ -290,8 +290,8 @@ impl FlatTable {
         }
     }
 
-    /// The nearest of rows `range` that `query` allows and reaches, in the memory of `kept`. `vector` is prepared for the
-    /// metric.
+    /// The nearest of rows `range` that `query` allows and reaches, in the memory of `kept`. `vector` is prepared for
+    /// the metric.
     fn scan_rows(
         &self,
         query: &Query,

@@ -87,16 +87,17 @@ impl HnswConfig {
         self
     }
 
-    /// Sets how many threads build the graph, 1 to 4,096. One thread gives the same graph for the same rows and settings; with
-    /// several, the order of insertion and so the graph differ from build to build a little. The threads end with the build.
+    /// Sets how many threads build the graph, 1 to 4,096. One thread gives the same graph for the same rows and
+    /// settings; with several, the order of insertion and so the graph differ from build to build a little. The threads
+    /// end with the build.
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads;
         self
     }
 
-    /// Ties the building threads to `cpus` (the operating system's numbers), one each, in turn. Without it they run where
-    /// the calling thread may run.
+    /// Ties the building threads to `cpus` (the operating system's numbers), one each, in turn. Without it they run
+    /// where the calling thread may run.
     #[must_use]
     pub fn cpus(mut self, cpus: impl Into<Vec<u32>>) -> Self {
         self.cpus = cpus.into();
@@ -125,8 +126,8 @@ impl HnswConfig {
         (self.rows.unwrap_or(RowFormat::F32), self.rerank)
     }
 
-    /// Bytes of a table of that many rows, but for its few hundred of other things and rows that are equal. 8-bit rows may have 4
-    /// bytes fewer.
+    /// Bytes of a table of that many rows, but for its few hundred of other things and rows that are equal. 8-bit rows
+    /// may have 4 bytes fewer.
     ///
     /// ```
     /// use chiplet_index::{HnswConfig, Metric};
@@ -159,9 +160,10 @@ impl HnswConfig {
         self
     }
 
-    /// For a table inside [`Refined`](crate::Refined), which compares candidates with exact rows kept elsewhere: rows of 4
-    /// bits then need no [`HnswConfig::rerank`]. By itself such a table answers with the distances of its codes, and finds
-    /// few of the nearest rows. Rows of 2 and 1 bits need more candidates than `Refined` asks for, and still a second copy.
+    /// For a table inside [`Refined`](crate::Refined), which compares candidates with exact rows kept elsewhere: rows
+    /// of 4 bits then need no [`HnswConfig::rerank`]. By itself such a table answers with the distances of its codes,
+    /// and finds few of the nearest rows. Rows of 2 and 1 bits need more candidates than `Refined` asks for, and still
+    /// a second copy.
     ///
     /// ```
     /// use chiplet_index::{FlatTable, HnswConfig, HnswTable, Metric, Refined, RowFormat};
@@ -190,8 +192,8 @@ impl HnswConfig {
         packed::link_bytes(rows)
     }
 
-    /// Sets where the table's memory lies, and in which pages: [`Pages`](crate::Pages) or a [`MemoryPolicy`]; in transparent huge
-    /// pages and where it is first written unless said otherwise.
+    /// Sets where the table's memory lies, and in which pages: [`Pages`](crate::Pages) or a [`MemoryPolicy`]; in
+    /// transparent huge pages and where it is first written unless said otherwise.
     #[must_use]
     pub fn memory(mut self, memory: impl Into<MemoryPolicy>) -> Self {
         self.memory = memory.into();

@@ -14,8 +14,8 @@
 //!
 //! Nodes of a higher layer come first, so that layer `l` is the nodes below `layers[l]`; node 0 is the entry.
 //!
-//! A mapped file is not read before it is searched, so nothing in the sections is trusted: a link to a node that does not
-//! exist is passed over, and any row, id or code is as good as another.
+//! A mapped file is not read before it is searched, so nothing in the sections is trusted: a link to a node that does
+//! not exist is passed over, and any row, id or code is as good as another.
 
 use crate::error::BuildError;
 use crate::ids::{IdSection, Ids, is_wide};

@@ -62,8 +62,9 @@ impl IvfConfig {
         self
     }
 
-    /// Sets where the table's memory lies, and in which pages: [`Pages`](crate::Pages) or a [`MemoryPolicy`]; in transparent huge
-    /// pages and where it is first written unless said otherwise. Faiss allocates what it scans itself.
+    /// Sets where the table's memory lies, and in which pages: [`Pages`](crate::Pages) or a [`MemoryPolicy`]; in
+    /// transparent huge pages and where it is first written unless said otherwise. Faiss allocates what it scans
+    /// itself.
     #[must_use]
     pub fn memory(mut self, memory: impl Into<MemoryPolicy>) -> Self {
         self.settings.memory = memory.into();

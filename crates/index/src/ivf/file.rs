@@ -13,13 +13,13 @@ use super::{IvfTable, Scans};
 use crate::image::{FileError, Image};
 
 impl IvfTable {
-    /// Writes the table to `path`, as [`FlatTable::save`](crate::FlatTable::save) does. The file holds all that a search
-    /// needs, and Faiss is not needed to read it. A graph over the centroids (`IVF<n>_HNSW<m>`) is left out: the table in the file looks at all
-    /// centroids.
+    /// Writes the table to `path`, as [`FlatTable::save`](crate::FlatTable::save) does. The file holds all that a
+    /// search needs, and Faiss is not needed to read it. A graph over the centroids (`IVF<n>_HNSW<m>`) is left out: the
+    /// table in the file looks at all centroids.
     ///
     /// # Errors
-    /// [`FileError::Io`]; [`FileError::Damaged`] if the table comes from a damaged file; [`FileError::NotSaved`] for a table whose
-    /// lists Faiss scans.
+    /// [`FileError::Io`]; [`FileError::Damaged`] if the table comes from a damaged file; [`FileError::NotSaved`] for a
+    /// table whose lists Faiss scans.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), FileError> {
         match &self.scans {
             Scans::Own { store, .. } => store.image().save(path.as_ref()),
@@ -43,13 +43,13 @@ impl IvfTable {
         Self::open(Image::load(path.as_ref(), memory)?)
     }
 
-    /// Maps a table's file, which takes milliseconds: a search reads from the file what it needs. Sizes are checked, checksums
-    /// are not ([`IvfTable::verify`]); a damaged file gives wrong answers or errors, and nothing worse.
+    /// Maps a table's file, which takes milliseconds: a search reads from the file what it needs. Sizes are checked,
+    /// checksums are not ([`IvfTable::verify`]); a damaged file gives wrong answers or errors, and nothing worse.
     ///
     /// # Safety
-    /// Nobody writes to the file or cuts it off while the table lives. Reading what was cut off ends the process; bytes that
-    /// are overwritten change although Rust takes them for constant. `save` is safe: it puts a new file in the place of the
-    /// old one, which the table keeps.
+    /// Nobody writes to the file or cuts it off while the table lives. Reading what was cut off ends the process; bytes
+    /// that are overwritten change although Rust takes them for constant. `save` is safe: it puts a new file in the
+    /// place of the old one, which the table keeps.
     ///
     /// # Errors
     /// As [`IvfTable::load`].
@@ -63,7 +63,8 @@ impl IvfTable {
         Self::open(image)
     }
 
-    /// Checks a mapped table against the checksums in its file. Reads all of it. A table that comes from no file has none.
+    /// Checks a mapped table against the checksums in its file. Reads all of it. A table that comes from no file has
+    /// none.
     ///
     /// # Errors
     /// [`FileError::Damaged`].

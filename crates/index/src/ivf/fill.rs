@@ -23,8 +23,8 @@ pub(super) struct Filler {
 }
 
 impl Filler {
-    /// Memory for a table of `shape` with lists of `lens` rows. `centroids` are `[lists][dim]`, in the order of `groups` if
-    /// there are any, `values` as the section has them.
+    /// Memory for a table of `shape` with lists of `lens` rows. `centroids` are `[lists][dim]`, in the order of
+    /// `groups` if there are any, `values` as the section has them.
     ///
     /// # Panics
     /// If they do not fit each other.

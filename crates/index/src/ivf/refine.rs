@@ -1,5 +1,5 @@
-//! What a table that keeps its rows beside their codes does with them: which part of a query goes to the lists, and how what
-//! they find becomes the answer.
+//! What a table that keeps its rows beside their codes does with them: which part of a query goes to the lists, and how
+//! what they find becomes the answer.
 
 use chiplet_table::{Context, Neighbor, Query, SearchError};
 

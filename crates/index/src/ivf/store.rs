@@ -471,8 +471,8 @@ impl Store {
     }
 }
 
-/// Bytes of the section `centroids`, if there are not too many. Centroids that are in no groups have always been one after the
-/// other, without room for a next group.
+/// Bytes of the section `centroids`, if there are not too many. Centroids that are in no groups have always been one
+/// after the other, without room for a next group.
 pub(super) fn centroid_bytes(shape: &Shape, group_offsets: &[usize]) -> Option<usize> {
     let bytes = match shape.groups {
         Some(_) => *group_offsets.last()?,
@@ -484,7 +484,8 @@ pub(super) fn centroid_bytes(shape: &Shape, group_offsets: &[usize]) -> Option<u
     bytes.checked_add(SLACK)
 }
 
-/// Where lists of `starts` begin in bytes, and where the last one ends; `None` if they are not in order, or do not hold `rows`.
+/// Where lists of `starts` begin in bytes, and where the last one ends; `None` if they are not in order, or do not hold
+/// `rows`.
 pub(super) fn offsets(starts: &[u64], rows: usize, row_bytes: usize) -> Option<Vec<usize>> {
     if starts.first() != Some(&0) || starts.last() != Some(&(rows as u64)) {
         return None;

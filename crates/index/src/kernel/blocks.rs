@@ -4,11 +4,11 @@
 //!
 //! Rows stand in blocks of [`BLOCK`], the last block of a list being as wide as there are rows left. A block of `width`
 //! rows holds `width` values of the first component, then `width` of the second, and so on: a vector register holds
-//! one component of sixteen rows. Nothing is summed across lanes, nothing is filled up, and a block can be left early: squares
-//! only add up, so rows whose first components are farther away than the bound need no others.
+//! one component of sixteen rows. Nothing is summed across lanes, nothing is filled up, and a block can be left early:
+//! squares only add up, so rows whose first components are farther away than the bound need no others.
 //!
-//! **"Slack"**: a load takes whole registers, so [`SLACK`] bytes must be readable after a list. What is read beyond a row's
-//! block is never reported.
+//! **"Slack"**: a load takes whole registers, so [`SLACK`] bytes must be readable after a list. What is read beyond a
+//! row's block is never reported.
 
 use super::lanewise::Lanewise;
 use super::level::{Level, level};
@@ -58,8 +58,8 @@ pub(crate) enum Form<'a> {
 
 /// Takes the rows that are near enough.
 pub(crate) trait Sink {
-    /// Offers those of the sixteen rows from `first` on whose bit is set in `which`, and returns the bound from now on: rows
-    /// farther away are not offered.
+    /// Offers those of the sixteen rows from `first` on whose bit is set in `which`, and returns the bound from now on:
+    /// rows farther away are not offered.
     fn offer(&mut self, first: usize, which: u16, distances: &[f32; 16]) -> f32;
 }
 

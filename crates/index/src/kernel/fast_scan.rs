@@ -1,5 +1,5 @@
-//! Fast scan: which of 64 rows of codes may be near enough, by sums of table entries rounded to bytes; in 16 bits where a row
-//! has many codes.
+//! Fast scan: which of 64 rows of codes may be near enough, by sums of table entries rounded to bytes; in 16 bits where
+//! a row has many codes.
 
 use super::lanewise::Lanewise;
 use super::portable::Portable;
@@ -13,7 +13,8 @@ pub(super) const MOST_LONG: u8 = 127;
 /// For callers: as of [`Lanewise`].
 pub(super) trait FastScan: Lanewise {
     /// Of 64 rows with two 4-bit codes in each byte at `codes` (`width` bytes a pair, `pairs` of them): the rows whose
-    /// table entries sum up to `limit < 255` at most. A pair has 32 entries in `tables`; 64 bytes are read at each pair.
+    /// table entries sum up to `limit < 255` at most. A pair has 32 entries in `tables`; 64 bytes are read at each
+    /// pair.
     unsafe fn below4(
         codes: *const u8,
         width: usize,
@@ -29,8 +30,8 @@ pub(super) trait FastScan: Lanewise {
         tables: *const u8,
         limit: u16,
     ) -> u64;
-    /// As [`FastScan::below4`], of rows with one 8-bit code in each byte, `m` of them, and 256 entries for each; `None` where there is no
-    /// fast way.
+    /// As [`FastScan::below4`], of rows with one 8-bit code in each byte, `m` of them, and 256 entries for each; `None`
+    /// where there is no fast way.
     unsafe fn below8(
         codes: *const u8,
         width: usize,

@@ -28,8 +28,8 @@ pub(super) trait Lanewise: Isa {
     /// The least of all lanes.
     unsafe fn least_lane(lanes: Self::V) -> f32;
 
-    /// Sixteen entries of the sixteen floats at `table`, by the low four bits of the bytes at `codes`, and sixteen of the
-    /// next sixteen floats, by the high ones.
+    /// Sixteen entries of the sixteen floats at `table`, by the low four bits of the bytes at `codes`, and sixteen of
+    /// the next sixteen floats, by the high ones.
     unsafe fn pick4(codes: *const u8, table: *const f32) -> (Self::V, Self::V);
     /// Sixteen entries of the 256 floats at `table`, by the bytes at `codes`.
     unsafe fn pick8(codes: *const u8, table: *const f32) -> Self::V;

@@ -1,21 +1,21 @@
 //! Distances of one query to rows of product-quantizer codes: sums of table entries, exact where they matter.
 //!
-//! A row is `m` codes. The query has a table of distances for each, and a row's distance is the sum of the entries that its
-//! codes name. Most rows are too far away, which eight bits tell (the shuffles of "Quick ADC", André, Kermarrec and Le
-//! Scouarnec 2017):
+//! A row is `m` codes. The query has a table of distances for each, and a row's distance is the sum of the entries that
+//! its codes name. Most rows are too far away, which eight bits tell (the shuffles of "Quick ADC", André, Kermarrec and
+//! Le Scouarnec 2017):
 //!
-//! 1. The bound leaves a budget `B = bound - start - sum of each table's least entry`. Entries are stored as `floor((entry -
-//!    least) * 254 / B)`, at most 255.
-//! 2. The bytes of 64 rows are looked up and added at once. Additions stop at 255, which is past any limit. The bytes of rows
-//!    of many codes are summed up in 16 bits ([`Tables::fill`]).
-//! 3. Entries are rounded down, so a row whose bytes exceed the budget is farther away than the bound. All others are summed
-//!    up in `f32`, in the order of their codes.
+//! 1. The bound leaves a budget `B = bound - start - sum of each table's least entry`. Entries are stored as
+//!    `floor((entry - least) * 254 / B)`, at most 255.
+//! 2. The bytes of 64 rows are looked up and added at once. Additions stop at 255, which is past any limit. The bytes
+//!    of rows of many codes are summed up in 16 bits ([`Tables::fill`]).
+//! 3. Entries are rounded down, so a row whose bytes exceed the budget is farther away than the bound. All others are
+//!    summed up in `f32`, in the order of their codes.
 //!
-//! **So answers are exact**: rounding decides how many rows are summed up twice, never which are found. When the bound shrinks,
-//! the limit shrinks with it. The bytes are made anew once they are too coarse.
+//! **So answers are exact**: rounding decides how many rows are summed up twice, never which are found. When the bound
+//! shrinks, the limit shrinks with it. The bytes are made anew once they are too coarse.
 //!
-//! Layout: as in `blocks`, a component being one byte with the code of a sub-quantizer, or two codes of four bits, the first
-//! in the low half.
+//! Layout: as in `blocks`, a component being one byte with the code of a sub-quantizer, or two codes of four bits, the
+//! first in the low half.
 
 use super::blocks::{BLOCK, List, SLACK, Sink};
 use super::fast_scan::{FastScan, MOST_LONG};
@@ -93,8 +93,8 @@ const UNITS: f32 = 254.0;
 /// Codes of a row from which on sums take 16 bits: with more, rounding down hides more than a quarter of the budget.
 const LONG: usize = 64;
 
-/// Units of the budget for each code where sums take 16 bits. Rounding hides one of them at most. An entry may be eight times
-/// as large as the average of the budget before it is cut short.
+/// Units of the budget for each code where sums take 16 bits. Rounding hides one of them at most. An entry may be eight
+/// times as large as the average of the budget before it is cut short.
 const UNITS_A_CODE: f32 = 16.0;
 
 /// Units that 16 bits hold, and some to spare.
@@ -253,8 +253,8 @@ impl Tables {
     }
 }
 
-/// Offers all rows of `list` whose distance, `start` and the sum of their entries, is at most `bound`, or what `sink` makes
-/// of it.
+/// Offers all rows of `list` whose distance, `start` and the sum of their entries, is at most `bound`, or what `sink`
+/// makes of it.
 ///
 /// # Panics
 /// If `list` is shorter than it says, or `tables` are not filled for such codes.

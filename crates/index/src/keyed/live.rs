@@ -10,8 +10,8 @@ use crate::error::BuildError;
 
 /// Keyed rows that change: a constant version, and a small overlay of what was written since.
 ///
-/// Reads and writes go on while [`LiveKeyedRows::rebuild`] makes the next version, or [`LiveKeyedRows::replace`] takes one
-/// from a file. A version that a caller holds ([`LiveKeyedRows::version`]) stays as it is.
+/// Reads and writes go on while [`LiveKeyedRows::rebuild`] makes the next version, or [`LiveKeyedRows::replace`] takes
+/// one from a file. A version that a caller holds ([`LiveKeyedRows::version`]) stays as it is.
 ///
 /// ```
 /// use chiplet_index::{KeyedRows, LiveKeyedRows};
@@ -112,8 +112,8 @@ impl LiveKeyedRows {
         self.write_many([(key, None)])
     }
 
-    /// Gives keys values, and removes those without one, all at once: no look-up sees a part of them. Of a key given twice the
-    /// last counts.
+    /// Gives keys values, and removes those without one, all at once: no look-up sees a part of them. Of a key given
+    /// twice the last counts.
     ///
     /// # Errors
     /// [`UpdateError`]; nothing has changed then.
@@ -174,8 +174,8 @@ impl LiveKeyedRows {
         self.value_bytes
     }
 
-    /// Keys written since the version was built, those that the next one is being built of included; one that was written again
-    /// meanwhile counts twice.
+    /// Keys written since the version was built, those that the next one is being built of included; one that was
+    /// written again meanwhile counts twice.
     pub fn written(&self) -> usize {
         self.state.read().len()
     }

@@ -2,9 +2,9 @@
 //!
 //! A full machine waits for memory, and how long depends on what its caches have. Time tells little of that then: a
 //! domain that waits for the socket is as busy as one that computes, and greedy boards by time put small tables beside
-//! streams on all domains. A board that balances bytes gives streams domains of their own more often. So it is looked at
-//! too, and taken if its busiest domain is no busier than the mapper lets any be, and its caches have [`MORE`] of what is
-//! read ([`super::misses`]). Only on one socket: what lies on another's memory costs more than a miss.
+//! streams on all domains. A board that balances bytes gives streams domains of their own more often. So it is looked
+//! at too, and taken if its busiest domain is no busier than the mapper lets any be, and its caches have [`MORE`] of
+//! what is read ([`super::misses`]). Only on one socket: what lies on another's memory costs more than a miss.
 
 use super::board::{Board, Seat};
 use super::greedy;
@@ -16,7 +16,8 @@ use super::misses::missed;
 use super::relabel::keep_most_at_home;
 use super::several;
 
-/// How many times as much caches must have of what is read. Boards that differ by less are alike, and none is worth a move.
+/// How many times as much caches must have of what is read. Boards that differ by less are alike, and none is worth a
+/// move.
 const MORE: f64 = 1.03;
 
 /// `board`, or one that balances bytes and is better. No domain of that has more than `goal` load per core.
@@ -47,8 +48,8 @@ pub(super) fn or_by_bytes(
     }
 }
 
-/// From scratch, as the greedy does it where tables are placed by traffic. A table that needs several homes has as many as
-/// it reads fair shares of the bytes.
+/// From scratch, as the greedy does it where tables are placed by traffic. A table that needs several homes has as many
+/// as it reads fair shares of the bytes.
 fn by_bytes(items: &[Item], machine: &Machine, stay: f64) -> Board {
     let specs: Vec<DomainSpec> = machine.specs().to_vec();
     let bytes = Machine::new(&specs, PlaceBy::Traffic);
@@ -117,8 +118,8 @@ mod tests {
         (0..count).map(domain).collect()
     }
 
-    /// Tables of so many caches that read so many GB a second, and ask for `use_of` of the machine in all, each for so many
-    /// parts.
+    /// Tables of so many caches that read so many GB a second, and ask for `use_of` of the machine in all, each for so
+    /// many parts.
     fn demands(tables: &[(f64, f64, f64)], domains: u32, use_of: f64) -> Vec<Demand> {
         let parts: f64 = tables.iter().map(|table| table.2).sum();
         let cores = f64::from(domains * CORES);
@@ -136,8 +137,8 @@ mod tests {
         (0..).zip(tables).map(demand).collect()
     }
 
-    /// What caches have of what is read with the board by time, as near to `current` as balance allows, and with what is
-    /// taken instead, whether that is another, and by how much its busiest domain is above what is allowed.
+    /// What caches have of what is read with the board by time, as near to `current` as balance allows, and with what
+    /// is taken instead, whether that is another, and by how much its busiest domain is above what is allowed.
     fn compared(
         demands: &[Demand],
         domains: &[DomainSpec],
@@ -163,8 +164,8 @@ mod tests {
         (found, taken.seats != seats, over)
     }
 
-    /// The paper's lists as a seed draws them: caches, GB a second, parts of the time. The small ones are read from caches, so
-    /// they take less time for each byte.
+    /// The paper's lists as a seed draws them: caches, GB a second, parts of the time. The small ones are read from
+    /// caches, so they take less time for each byte.
     const LISTS: [(f64, f64, f64); 15] = [
         (1.6, 23.5, 0.237),
         (1.9, 11.3, 0.15),

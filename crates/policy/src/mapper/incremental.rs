@@ -9,8 +9,8 @@
 //!    once. The choice of table keeps the load moved near the excess that has to go. Where tables are placed by time,
 //!    caches and links decide between receivers that are about equally busy (`budget`).
 //!
-//! 5. Tables that have to have several homes shift one home at a time from the busiest domain to the one with the most room,
-//!    and then all weights, at most as many times as there are domains.
+//! 5. Tables that have to have several homes shift one home at a time from the busiest domain to the one with the most
+//!    room, and then all weights, at most as many times as there are domains.
 //!
 //! If that does not reach the goal, there is no incremental plan and the greedy's is taken.
 

@@ -1,10 +1,10 @@
 //! How much of what tables read their homes' caches do not have.
 //!
-//! A cache that evicts what was not read for longest keeps about what was read in its last `t` seconds, the same `t` for
-//! all that it is asked for (H. Che, Y. Tung and Z. Wang, Hierarchical Web Caching Systems, IEEE Journal on Selected Areas
-//! in Communications 20, 2002). Of a table of `s` bytes of which `r` bytes a second are read, each byte alike, it has
-//! `s (1 - exp(-r t / s))` bytes then, and `t` is that time for which these sum up to the cache. So a small table beside
-//! one that streams through the cache finds less of itself there than beside other small ones.
+//! A cache that evicts what was not read for longest keeps about what was read in its last `t` seconds, the same `t`
+//! for all that it is asked for (H. Che, Y. Tung and Z. Wang, Hierarchical Web Caching Systems, IEEE Journal on
+//! Selected Areas in Communications 20, 2002). Of a table of `s` bytes of which `r` bytes a second are read, each byte
+//! alike, it has `s (1 - exp(-r t / s))` bytes then, and `t` is that time for which these sum up to the cache. So a
+//! small table beside one that streams through the cache finds less of itself there than beside other small ones.
 //!
 //! Queries prefer some rows, so caches have more than this says. It is for comparing boards, not for what they miss.
 

@@ -1,22 +1,25 @@
-//! Which domains are home to which tables: the hot-cold greedy, several homes for hot tables, as few moves as balance allows.
+//! Which domains are home to which tables: the hot-cold greedy, several homes for hot tables, as few moves as balance
+//! allows.
 //!
 //! [`assign_homes`] decides in five steps:
 //!
 //! 1. **How many homes** each table needs (`several`): one, unless it saturates a domain or has to have more.
-//! 2. **The best balance**: from scratch, the two-ended greedy or hottest first, whichever ends lower (`greedy`). Its bins go
-//!    to the domains where most of their load lives already (`relabel`).
-//! 3. **The least movement**: from the current placement, only what makes the busiest domain too busy is moved, to where there
-//!    is room (`incremental`, `unload`).
-//! 4. The third wins if its busiest domain is within [`MapperConfig::stay`] of the second's; otherwise the second does. So
-//!    with unchanged load nothing moves.
-//! 5. **Bytes**, where tables are placed by time and that is asked for in full (`full`): a placement that balances what tables
-//!    read wins if caches miss less with it (`misses`).
+//! 2. **The best balance**: from scratch, the two-ended greedy or hottest first, whichever ends lower (`greedy`). Its
+//!    bins go to the domains where most of their load lives already (`relabel`).
+//! 3. **The least movement**: from the current placement, only what makes the busiest domain too busy is moved, to
+//!    where there is room (`incremental`, `unload`).
+//! 4. The third wins if its busiest domain is within [`MapperConfig::stay`] of the second's; otherwise the second does.
+//!    So with unchanged load nothing moves.
+//! 5. **Bytes**, where tables are placed by time and that is asked for in full (`full`): a placement that balances what
+//!    tables read wins if caches miss less with it (`misses`).
 //!
-//! A table's *load* is balanced, per core: core-seconds per second, or bytes per second ([`PlaceBy`](crate::PlaceBy)). By time,
-//! a table goes to that one of about equally busy domains whose cache and link have most room for it (`budget`).
+//! A table's *load* is balanced, per core: core-seconds per second, or bytes per second ([`PlaceBy`](crate::PlaceBy)).
+//! By time, a table goes to that one of about equally busy domains whose cache and link have most room for it
+//! (`budget`).
 //!
-//! Everything is deterministic; ties go to the lowest id. The cost is `O(tables * (log tables + domains))` for tables with one
-//! home, and `domains * log domains` for each with several, at most `domains` times if homes shift one at a time.
+//! Everything is deterministic; ties go to the lowest id. The cost is `O(tables * (log tables + domains))` for tables
+//! with one home, and `domains * log domains` for each with several, at most `domains` times if homes shift one at a
+//! time.
 
 mod board;
 mod budget;

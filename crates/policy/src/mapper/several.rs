@@ -98,9 +98,9 @@ fn even(load: f64, homes: &[usize]) -> Vec<(usize, f64)> {
     homes.iter().map(|&domain| (domain, part)).collect()
 }
 
-/// As many homes as the item wants: those in `keep`, and of the others those with the lowest `level`; of equals the nearest
-/// to its home, then the lowest. Where each package may have its memory, each gets its part of the homes: one package's
-/// memory would give the bytes of a second for all of them.
+/// As many homes as the item wants: those in `keep`, and of the others those with the lowest `level`; of equals the
+/// nearest to its home, then the lowest. Where each package may have its memory, each gets its part of the homes: one
+/// package's memory would give the bytes of a second for all of them.
 pub(super) fn choose(
     item: &Item,
     keep: &[usize],

@@ -55,8 +55,8 @@ pub(super) fn unload(board: &mut Board, items: &[Item], machine: &Machine, goal:
     }
 }
 
-/// Moves one home from the busiest domain to another that is below the goal: the smallest part that is all that is too much,
-/// or the largest. Returns whether there was one.
+/// Moves one home from the busiest domain to another that is below the goal: the smallest part that is all that is too
+/// much, or the largest. Returns whether there was one.
 pub(super) fn shift_home(board: &mut Board, items: &[Item], machine: &Machine, goal: f64) -> bool {
     let level = |domain: usize| board.load[domain] / machine.cores(domain);
     let busiest = (1..machine.len()).fold(0, |most, other| {
@@ -77,7 +77,8 @@ pub(super) fn shift_home(board: &mut Board, items: &[Item], machine: &Machine, g
         .any(|&(_, index)| move_home(board, index, &items[index], busiest, machine, room))
 }
 
-/// Moves the home on `from` to the domain with the most room, if one that is no home yet has any. Returns whether one had.
+/// Moves the home on `from` to the domain with the most room, if one that is no home yet has any. Returns whether one
+/// had.
 fn move_home(
     board: &mut Board,
     index: usize,

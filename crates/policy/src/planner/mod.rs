@@ -51,11 +51,11 @@ pub use memory::{MemoryChange, MemoryStep};
 use peaks::Peaks;
 use tallies::Tallies;
 
-/// A table that asks for more than this part of a package's cores is spread over all packages, if its memory can be copied
-/// there. What is left of its package's bandwidth would not do for the tables that have the other cores.
+/// A table that asks for more than this part of a package's cores is spread over all packages, if its memory can be
+/// copied there. What is left of its package's bandwidth would not do for the tables that have the other cores.
 ///
-/// With a half instead, in the model of two sockets (results/lab/2026-11/simulation.md), tables that ask for 0.3 to 0.5 of a
-/// socket kept its memory full while the other socket's was used to seven tenths.
+/// With a half instead, in the model of two sockets (results/lab/2026-11/simulation.md), tables that ask for 0.3 to 0.5
+/// of a socket kept its memory full while the other socket's was used to seven tenths.
 const LARGE: f64 = 0.3;
 
 settings! {
@@ -167,14 +167,14 @@ impl Planner {
     }
 
     /// Places a new table of `size_bytes` and returns its home: the domain with the least load, as
-    /// [`assign_home`](crate::assign_home) chooses it, counting an average table's load for those that came since the last
-    /// tick. The version rises by one. A table that is placed already keeps its homes and the version.
+    /// [`assign_home`](crate::assign_home) chooses it, counting an average table's load for those that came since the
+    /// last tick. The version rises by one. A table that is placed already keeps its homes and the version.
     pub fn add_table(&mut self, table: TableId, size_bytes: u64) -> Homes {
         self.add_table_on(table, size_bytes, None)
     }
 
-    /// As [`Planner::add_table`], for a table whose memory is near `package`. Where tables are placed by time, its home is
-    /// there as long as that is not much busier than others.
+    /// As [`Planner::add_table`], for a table whose memory is near `package`. Where tables are placed by time, its home
+    /// is there as long as that is not much busier than others.
     pub fn add_table_on(&mut self, table: TableId, size_bytes: u64, package: Option<u32>) -> Homes {
         if let Some(homes) = self.placement.homes(table) {
             return homes.clone();
@@ -209,8 +209,9 @@ impl Planner {
         self.several.remove(&table);
     }
 
-    /// `table` takes `size_bytes` near `package` from now on, and there are no copies of it. New tables are placed by that;
-    /// the placement and its version stay. A table that is not placed is ignored: it may have been removed meanwhile.
+    /// `table` takes `size_bytes` near `package` from now on, and there are no copies of it. New tables are placed by
+    /// that; the placement and its version stay. A table that is not placed is ignored: it may have been removed
+    /// meanwhile.
     pub fn set_memory(&mut self, table: TableId, size_bytes: u64, package: Option<u32>) {
         let Some(homes) = self.placement.homes(table).cloned() else {
             return;
@@ -243,8 +244,8 @@ impl Planner {
         self.memory_budget = bytes;
     }
 
-    /// What should be done next about the tables' memory, if anything, as the load was at the last [`Planner::tick`]: of all
-    /// tables the one that gains most for each byte copied. Copies keep to [`Planner::set_memory_budget`].
+    /// What should be done next about the tables' memory, if anything, as the load was at the last [`Planner::tick`]:
+    /// of all tables the one that gains most for each byte copied. Copies keep to [`Planner::set_memory_budget`].
     ///
     /// Nothing where tables are placed by traffic. The same step is returned until [`Planner::took`] reports how it
     /// went.
@@ -370,8 +371,8 @@ impl Planner {
         )
     }
 
-    /// What those tables ask for at `now` that may be moved for it. All others ask for nothing and have one home, where they
-    /// stay: so a look costs as much as the tables that are in use.
+    /// What those tables ask for at `now` that may be moved for it. All others ask for nothing and have one home, where
+    /// they stay: so a look costs as much as the tables that are in use.
     fn see(&self, now: Time) -> Seen {
         let peaks = self.alternates().then(|| self.peaks.tables());
         let busy = self.windows.busy().chain(peaks.into_iter().flatten());

@@ -72,8 +72,8 @@ fn sources(run: &RunRecord) -> [f64; 3] {
 
 const SOURCES: [&str; 3] = ["own L3", "another domain", "memory"];
 
-/// What each part gives: a ratio of throughputs for each pair of strategies that differ in one thing, and the lines a query of
-/// the one that has it.
+/// What each part gives: a ratio of throughputs for each pair of strategies that differ in one thing, and the lines a
+/// query of the one that has it.
 fn gains(record: &Record) -> Markup {
     const NAMES: f64 = 325.0;
     const LINES: [f64; 2] = [510.0, 700.0];

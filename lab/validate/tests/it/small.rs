@@ -1,7 +1,7 @@
 //! A comparison in seconds: the model of `lab/caches` is told what one core reads, without QEMU around it.
 //!
-//! So both sides have the same reads, and what differs is how caches are modelled: an L1 and addresses there, rows and links
-//! that lie one after the other here.
+//! So both sides have the same reads, and what differs is how caches are modelled: an L1 and addresses there, rows and
+//! links that lie one after the other here.
 
 use chiplet::index::{HnswConfig, HnswTable, Metric, Part as Section};
 use chiplet_caches::model::core::Access;

@@ -11,8 +11,9 @@
 //! | `report`, `measure` | rounds of all modes in turn, and what they gave |
 //! | `text` | the report on a terminal |
 //!
-//! All modes are alive during the whole run, and their rounds are interleaved. NetEase compared such modes at 60 % processor
-//! use ("Performance evaluation of the cloud music online estimation system on NUMA architecture"), MAO four instances.
+//! All modes are alive during the whole run, and their rounds are interleaved. NetEase compared such modes at 60 %
+//! processor use ("Performance evaluation of the cloud music online estimation system on NUMA architecture"), MAO four
+//! instances.
 
 mod autonuma;
 mod cpuset;

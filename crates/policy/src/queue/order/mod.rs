@@ -60,12 +60,12 @@ pub(super) const TOO_FAST: Duration = Duration::from_millis(10);
 /// less if their weights are less.
 const FLOOR: u64 = 16;
 
-/// Tasks for each worker that may wait of a table of which nothing is known before they are taken to be as long as others'.
-/// By the time that those have run it is known.
+/// Tasks for each worker that may wait of a table of which nothing is known before they are taken to be as long as
+/// others'. By the time that those have run it is known.
 const FIRST: u64 = 8;
 
-/// As long as this queries of a table of which nothing is known may well take, in nanoseconds: if so many wait that this would
-/// be too much, the table is over its share until it is known.
+/// As long as this queries of a table of which nothing is known may well take, in nanoseconds: if so many wait that
+/// this would be too much, the table is over its share until it is known.
 const LONG: u64 = 1_000_000;
 
 /// How many times as much as of another table has to wait of one that floods, on average over the others.
@@ -100,8 +100,8 @@ pub(super) struct Order<T> {
     worth: Worth,
 }
 
-/// What waiting tasks will take, by their tables' mean service times, in nanoseconds; those of tables of which nothing is
-/// known count nothing.
+/// What waiting tasks will take, by their tables' mean service times, in nanoseconds; those of tables of which nothing
+/// is known count nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Work {
     pub(super) all: u64,
@@ -147,8 +147,8 @@ impl Work {
         self.of(lane, lane.queries()) / workers > nanos(TOO_FAST)
     }
 
-    /// Whether [`FAR_MORE`] times as much of a lane waits as of each of the others, on average over all `lanes` in which
-    /// tasks wait.
+    /// Whether [`FAR_MORE`] times as much of a lane waits as of each of the others, on average over all `lanes` in
+    /// which tasks wait.
     fn is_far_more<T>(&self, lane: &Lane<T>, lanes: u32) -> bool {
         let own = self.of(lane, lane.queries());
         let others = self.all.saturating_sub(own);
@@ -232,8 +232,8 @@ impl<T> Order<T> {
         Ok(lane)
     }
 
-    /// Adds a task that came at `at` to the lane at `place`. Where the queue is crowded, a lane of more than `much` tasks is
-    /// over its share.
+    /// Adds a task that came at `at` to the lane at `place`. Where the queue is crowded, a lane of more than `much`
+    /// tasks is over its share.
     pub(super) fn append(
         &mut self,
         place: Place,
@@ -453,8 +453,9 @@ impl<T> Order<T> {
         })
     }
 
-    /// Looks at the waiting tasks from `at` on, as many as there are `steps`, and takes those out for which `dead` holds, with
-    /// their table and that one's weight. True if it has come to the end; else `at` is where to go on. A lane is a step, too.
+    /// Looks at the waiting tasks from `at` on, as many as there are `steps`, and takes those out for which `dead`
+    /// holds, with their table and that one's weight. True if it has come to the end; else `at` is where to go on. A
+    /// lane is a step, too.
     pub(super) fn extract(
         &mut self,
         at: &mut SearchAt,
@@ -516,7 +517,8 @@ fn nanos(time: Duration) -> u64 {
     time.as_nanos() as u64
 }
 
-/// How far apart tasks that take `service` are served if their tables get just [`FLOOR`], and `less` times less of that.
+/// How far apart tasks that take `service` are served if their tables get just [`FLOOR`], and `less` times less of
+/// that.
 fn at_least(service: u64, workers: u64, less: f64) -> u64 {
     let apart = service.saturating_mul(FLOOR) / workers;
     (apart as f64 * less.max(1.0)) as u64
