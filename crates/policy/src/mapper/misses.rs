@@ -8,7 +8,7 @@
 //!
 //! Queries prefer some rows, so caches have more than this says. It is for comparing boards, not for what they miss.
 
-use super::board::{Board, for_each_share};
+use super::draft::{Draft, for_each_share};
 use super::item::Item;
 use super::machine::Machine;
 
@@ -36,11 +36,11 @@ impl Reads {
 }
 
 /// Bytes a second that all caches together miss; 0 where the size of caches is not known.
-pub(super) fn missed(board: &Board, items: &[Item], machine: &Machine) -> f64 {
+pub(super) fn missed(draft: &Draft, items: &[Item], machine: &Machine) -> f64 {
     let mut on = vec![Vec::new(); machine.len()];
-    for (item, seat) in items.iter().zip(&board.seats) {
+    for (item, spot) in items.iter().zip(&draft.spots) {
         if item.load > 0.0 && item.traffic > 0.0 && item.size > 0 {
-            for_each_share(item, seat, |domain, load| {
+            for_each_share(item, spot, |domain, load| {
                 on[domain].push(Reads {
                     rate: item.traffic * load / item.load,
                     size: item.size as f64,
