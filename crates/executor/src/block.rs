@@ -29,8 +29,8 @@ pub struct Block {
 
 impl Block {
     /// A query for each of `rows` (`[n][dim]`, one after the other), with [`Query::new`]'s settings. Rows may lie in a
-    /// `Vec`, an `Arc`, a mapped file, or another language's array: they are read where they are, by several threads,
-    /// and dropped by one of the last who had to do with the block.
+    /// `Vec`, an `Arc`, a mapped file, or another language's array: several threads read them where they are, and one
+    /// of the last users of the block drops them.
     pub fn new(rows: impl AsRef<[f32]> + Send + Sync + 'static, dim: usize) -> Self {
         Self {
             rows: Arc::new(rows),
@@ -48,7 +48,7 @@ impl Block {
         self
     }
 
-    /// Gives each row a filter of its own, in their order, in the place of the one that all would have.
+    /// Gives each row a filter of its own, in the order of the rows, instead of one for all.
     #[must_use]
     pub fn filters(mut self, filters: impl Into<Arc<[Filter]>>) -> Self {
         self.filters = Some(filters.into());
@@ -131,7 +131,7 @@ impl fmt::Debug for Block {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct BlockAnswers {
-    /// Places of a row: [`Query::top`] of the query that all are like.
+    /// Neighbours that a row has room for: [`Query::top`] of the query that all rows are asked like.
     pub k: usize,
     /// `[n][k]`: what each row has found, nearest first; `u64::MAX` in places that are left.
     pub ids: Vec<u64>,
@@ -140,8 +140,8 @@ pub struct BlockAnswers {
     /// `[n]`: how many a row has found: fewer than `k` where the table, the filter or the radius has no more, 0 if the
     /// row has failed.
     pub found: Vec<u32>,
-    /// The rows that have no answer and why, ascending. Neighbours that failed alike are told together, so that a
-    /// deadline or a shutdown is few entries.
+    /// The rows that have no answer and why, ascending. Neighbours that failed alike share an entry, so a deadline or a
+    /// shutdown gives few entries.
     pub failed: Vec<(Range<usize>, Error)>,
 }
 

@@ -69,8 +69,8 @@ pub struct Counts {
     pub running: u64,
     /// Answered, also with a [`SearchError`](chiplet_table::SearchError).
     pub done: u64,
-    /// Ended by their deadline. A ticket that tells so before a worker has found that, or is done with the task, leaves
-    /// it among `queued` or `running` until then.
+    /// Ended by their deadline. If the ticket says so first, the task stays among `queued` or `running` until a worker
+    /// has found it or is done with it.
     pub expired: u64,
     /// Ended because nobody wanted the answer, or by shutdown.
     pub cancelled: u64,

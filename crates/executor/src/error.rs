@@ -48,7 +48,7 @@ pub enum BuildError {
     },
 }
 
-/// What a query was over its limit with.
+/// The setting with which a query was over its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum QueryParameter {
@@ -175,8 +175,8 @@ pub enum SubmitError {
 }
 
 impl SubmitError {
-    /// How long the task would have waited for a worker, had it been accepted: what a client may be told to come back
-    /// after, since about then what fills the queue now has been begun. `None` unless a queue was full.
+    /// How long the task would have waited for a worker, had it been accepted. A client may be told to come back after
+    /// this time: about then the tasks that fill the queue now have begun. `None` unless a queue was full.
     ///
     /// It is what waits before the task, in time, over the domain's workers, from the mean service times of the tables:
     /// zero if nothing of them has been answered yet. Services bound it from below and above before they tell it.
@@ -233,7 +233,7 @@ impl<T, E: std::error::Error + 'static> std::error::Error for Refused<T, E> {
     }
 }
 
-/// What went wrong with one of several tables, and with which.
+/// An error of one of several tables, with the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{table}: {error}")]
 #[non_exhaustive]

@@ -27,11 +27,10 @@ enum Inner<T> {
 /// ([`Context::check`](chiplet_table::Context::check)) or before its next scan unit, else it runs on; its answer is
 /// discarded. [`Ticket::detach`] drops it without cancelling.
 ///
-/// If the task has a deadline, its ticket resolves to [`Error::Expired`] when the deadline comes and there is no answer
-/// yet, however long its worker is busy with this task or others: by waiting and by polling alike. A task that has not
-/// started then never will; one that has started ends as if its ticket had been dropped. The executor counts it as
-/// expired when a worker comes to it or is done with it. An answer that is there when the ticket is asked is given, be
-/// it late.
+/// If the task has a deadline and no answer by then, its ticket resolves to [`Error::Expired`] at the deadline, by
+/// waiting and by polling alike, even while the worker is busy. A task that has not started by then never starts; one
+/// that has started ends as if its ticket had been dropped. The executor counts it as expired when a worker comes to it
+/// or is done with it. A ready answer is returned even after the deadline.
 ///
 /// # Panics
 /// Polling a ticket again after it was ready panics, as other futures do.

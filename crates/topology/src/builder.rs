@@ -66,7 +66,7 @@ impl Topology {
 }
 
 impl TopologyBuilder {
-    /// Cpus per core of the domains that follow; 1 unless told.
+    /// Cpus per core of the domains that follow; 1 by default.
     pub fn smt(mut self, cpus_per_core: u32) -> Self {
         self.smt = cpus_per_core;
         self
@@ -141,7 +141,7 @@ impl TopologyBuilder {
         self
     }
 
-    /// What the domains are said to be; L3 unless told.
+    /// The level of the domains; L3 by default.
     #[doc(hidden)]
     pub fn level(mut self, level: Level) -> Self {
         self.level = level;

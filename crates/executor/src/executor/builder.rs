@@ -117,10 +117,9 @@ impl Builder {
 
     /// At most this many workers. Without it: one for each usable core, within the container's CPU quota.
     ///
-    /// Under a quota workers are packed into the fewest domains that hold them, for it bounds their time wherever they
-    /// run, and a domain of one worker can neither split a query nor help itself. This bound spreads them evenly
-    /// instead: each has the largest share of a cache. For few domains give a smaller machine
-    /// ([`Topology::restricted_to`]).
+    /// Under a quota, workers are packed into the fewest domains that hold them: the quota bounds their time wherever
+    /// they run, and a domain of one worker cannot split a query. This bound spreads them evenly instead: each has the
+    /// largest share of a cache. For few domains give a smaller machine ([`Topology::restricted_to`]).
     pub fn max_workers(mut self, workers: usize) -> Self {
         self.max_workers = Some(workers);
         self
@@ -144,7 +143,7 @@ impl Builder {
 
     /// Tasks that may wait in each domain for each worker of the one with the most; more are refused with `Overloaded`.
     /// Default: 256, which is a wait of 25 ms at 100 us a query, however many workers there are.
-    /// [`Executor::queue_limit`] tells what comes of it.
+    /// [`Executor::queue_limit`] returns the resulting bound.
     ///
     /// ```
     /// use chiplet_executor::{Executor, Topology};
@@ -165,8 +164,8 @@ impl Builder {
         self
     }
 
-    /// Tasks of one table that may wait in a domain. Default: three quarters of the domain's limit. Whatever it is, the
-    /// last quarter of a queue is for tables of which less waits than of others, unless this limit alone leaves less.
+    /// Tasks of one table that may wait in a domain. Default: three quarters of the domain's limit. In any case the
+    /// last quarter of a queue is for tables with fewer waiting tasks than others, unless this limit alone leaves less.
     pub fn table_queue_limit(mut self, tasks: usize) -> Self {
         self.table_limit = Some(tasks);
         self
@@ -232,7 +231,7 @@ impl Builder {
         self
     }
 
-    /// Bytes that copies of tables may take beyond one of each. Default: 0.
+    /// Bytes that copies of tables may take, beyond the first of each. Default: 0.
     ///
     /// Where a table's homes are on several sockets, its memory is near one of them. Within this budget each gets a
     /// copy, if queries read enough of it there, and searches its own. A copy that is not used for ten minutes is given
@@ -285,7 +284,7 @@ impl Builder {
     /// was granted.
     ///
     /// # Errors
-    /// [`BuildError`]. A refused pinning is none: it is logged and shown by [`Executor::workers`].
+    /// [`BuildError`]. A refused pinning is no error: it is logged, and [`Executor::workers`] shows it.
     pub fn build(self) -> Result<Executor, BuildError> {
         let topology = match self.topology {
             Some(topology) => topology,

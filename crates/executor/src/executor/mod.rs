@@ -123,8 +123,8 @@ impl Executor {
     }
 
     /// The NUMA nodes on which a new table of `size_bytes` bytes should have its memory: those of the socket where its
-    /// home would be now. None on a machine with one socket, where any memory is as near. Build or load the table with
-    /// them, then add it soon:
+    /// home would be now. Empty on a machine with one socket, where all memory is equally near. Build or load the table
+    /// with them, then add it soon:
     ///
     /// ```
     /// use chiplet_executor::{Executor, Topology};
@@ -240,7 +240,7 @@ impl Executor {
     ///
     /// # Errors
     /// [`Refused`] with the reason: over a bound, no such table, shutting down, or a query that asks for more than
-    /// [`Builder::limits`] allows. What else is wrong with a query its table finds: that is the ticket's
+    /// [`Builder::limits`] allows. The table finds other faults of a query: the ticket then resolves to
     /// [`Error::Search`].
     pub fn submit(
         &self,
@@ -416,9 +416,9 @@ impl Executor {
     }
 
     /// Stops the clock of placement (`true`), or lets it go on (`false`). While it stands no table moves by its
-    /// traffic, and idle time does not count as less traffic. Queries are served as ever, and what they use meanwhile
-    /// is left out: it counts as no traffic, also later. Workers that lose their cpus still move. Calls are not
-    /// counted: one `false` lets it go on after any number of `true`.
+    /// traffic, and idle time does not count as less traffic. Queries are served as before. What they use meanwhile
+    /// never counts as traffic. Workers that lose their cpus still move. Calls are not counted: one `false` lets it go
+    /// on after any number of `true`.
     ///
     /// For times whose traffic says nothing about what comes: a benchmark's pause, a drain for maintenance.
     pub fn hold_placement(&self, hold: bool) {

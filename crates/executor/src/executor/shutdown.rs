@@ -37,10 +37,10 @@ pub struct ShutdownReport {
 }
 
 impl Executor {
-    /// Accepts nothing from now on and ends the executor's threads, within a bound. Later calls find nothing to do but
-    /// to wait for the threads that an earlier one has left; if that one abandons, it may still be ending the last
-    /// tickets, and counting them, when a later call returns. It blocks the calling thread: where that is a runtime's,
-    /// which has answers to send meanwhile, [`Executor::shutdown_async`] does not.
+    /// Accepts nothing from now on and ends the executor's threads, within a bound. Later calls only wait for the
+    /// threads that an earlier one has left; if that one abandons, it may still be ending the last tickets, and
+    /// counting them, when a later call returns. It blocks the calling thread: where that is a runtime's, which has
+    /// answers to send meanwhile, [`Executor::shutdown_async`] does not.
     ///
     /// When the time is up, threads may still run that are inside the caller's code: workers in a task
     /// ([`ShutdownReport::still_running`]), the balancer's in [`Builder::on_remap`](crate::Builder::on_remap) or in the

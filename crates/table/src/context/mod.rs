@@ -104,7 +104,7 @@ pub fn context(host: &dyn Host) -> Context<'_> {
     }
 }
 
-/// What the context has been told, and what was used by those who helped.
+/// What was reported to the context, and what helpers used.
 pub fn tally(context: &Context<'_>) -> Tally {
     context.tally
 }

@@ -142,7 +142,8 @@ impl RowFormat {
 }
 
 impl RowFormat {
-    /// Whether a graph can keep its rows so beside a second copy in `rerank`. If not, what that must be.
+    /// Whether a graph can keep rows of this format with a second copy in `rerank`. If not, the error says which
+    /// formats it can have.
     ///
     /// ```
     /// use chiplet_index::RowFormat;
