@@ -1,7 +1,7 @@
 //! Your own index: one small trait to be searched, one more to be split over the cores of its domain.
 //!
-//! A query here reads 2.5 MB in eight buckets. Units of less than 256 KiB are not worth handing over, so an index of small
-//! buckets would stay whole.
+//! A query here reads 2.5 MB in eight buckets. Units of less than 256 KiB are not worth handing over, so an index of
+//! small buckets would stay whole.
 //!
 //! `cargo run --release --example own_index`
 

@@ -1,7 +1,8 @@
-//! What a vector-search service does with the library: limits, deadlines, overload, clients that hang up, bulk work, cores
-//! for its runtime, metrics, and an orderly end.
+//! What a vector-search service does with the library: limits, deadlines, overload, clients that hang up, bulk work,
+//! cores for its runtime, metrics, and an orderly end.
 //!
-//! The network is left out: a request is a function call. `apps/server` is a whole server, `examples/grpc-server` a small one.
+//! The network is left out: a request is a function call. `apps/server` is a whole server, `examples/grpc-server` a
+//! small one.
 //!
 //! `cargo run --release --example service`; [docs/guide.md](../docs/guide.md) goes through its parts.
 
@@ -100,8 +101,8 @@ impl Service {
         })
     }
 
-    /// The runtime that talks to clients, on the cpus that no worker is tied to. Where there are none, as on a small machine
-    /// or under `Pin::None`, its threads share the workers'.
+    /// The runtime that talks to clients, on the cpus that no worker is tied to. Where there are none, as on a small
+    /// machine or under `Pin::None`, its threads share the workers'.
     fn runtime(&self) -> std::io::Result<tokio::runtime::Runtime> {
         let free = self.executor.free_cpus();
         let settle = {
@@ -145,8 +146,8 @@ impl Service {
         }
     }
 
-    /// Work without a client who waits: it gives way to queries, runs on the same cores, and does not hold them while it
-    /// reads from elsewhere.
+    /// Work without a client who waits: it gives way to queries, runs on the same cores, and does not hold them while
+    /// it reads from elsewhere.
     async fn export(&self) -> Result<usize, Error> {
         let work = |context: &mut Context| {
             let settings = context.block_in_place(|| std::fs::read_to_string("Cargo.toml"));

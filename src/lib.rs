@@ -73,7 +73,7 @@ pub mod shutdown {
     pub use chiplet_executor::{Shutdown, ShutdownReport, Stopping};
 }
 
-/// What an executor tells of itself: [`Executor::snapshot`], and where its tables are at home.
+/// An executor's counters: [`Executor::snapshot`], and its tables' homes.
 pub mod snapshot {
     pub use chiplet_executor::{
         Counts, DomainSnapshot, Home, Homes, Latencies, Placement, Rates, RemapEvent, RemapReason,
@@ -86,7 +86,7 @@ pub mod ticket {
     pub use chiplet_executor::{Answers, BlockAnswers, MultiSearch, MultiSearchPart, WithReport};
 }
 
-/// What those need who write a [`Table`] of their own, besides the traits.
+/// What you need to write a [`Table`] of your own, besides the traits.
 pub mod table {
     pub use chiplet_table::{IntoTable, TakeAnswer, merge_nearest};
 }
@@ -107,10 +107,11 @@ pub mod topology {
 ///
 /// # Pages in the sources
 ///
-/// `docs/benchmarks.md` has the newest figures, with the command of each. `results` has the pages that measured or modelled
-/// them: the simulator, emulated caches, validation, ways to deploy.
+/// `docs/benchmarks.md` has the newest figures, with the command of each. `results` has the pages that measured or
+/// modelled them: the simulator, emulated caches, validation, ways to deploy.
 pub mod docs {
-    // In a checkout pages link each other's files. Here they are not files: of two definitions of a link the first counts.
+    // In a checkout pages link each other's files. Here they are not files: of two definitions of a link the first
+    // counts.
     #[doc = include_str!("links.md")]
     #[doc = include_str!("../docs/guide.md")]
     pub mod guide {}

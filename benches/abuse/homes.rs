@@ -1,5 +1,5 @@
-//! Two domains of four workers: one table keeps 300 tasks waiting in the first, where five quiet tables are at home; the
-//! second domain is busy too.
+//! Two domains of four workers: one table keeps 300 tasks waiting in the first, where five quiet tables are at home;
+//! the second domain is busy too.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

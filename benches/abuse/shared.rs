@@ -1,5 +1,5 @@
-//! One domain of four workers: bulk work of three core-seconds, as many tasks or as one that shares out its work, beside
-//! an interactive table's tasks.
+//! One domain of four workers: bulk work of three core-seconds, as many tasks or as one that shares out its work,
+//! beside an interactive table's tasks.
 
 use std::sync::Arc;
 use std::thread;

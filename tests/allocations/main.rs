@@ -1,5 +1,5 @@
-//! What tasks, blocks and tables cost the allocator. A program of its own, whose tests run one at a time, as the counters
-//! are the whole process's.
+//! What tasks, blocks and tables cost the allocator. A program of its own, whose tests run one at a time, as the
+//! counters are the whole process's.
 #![allow(
     unsafe_code,
     reason = "a global allocator that counts is an unsafe trait"

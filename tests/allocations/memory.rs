@@ -1,5 +1,5 @@
-//! What a table costs in memory, beside the index itself: little while nobody asks for it, and a few KiB of counters, queue
-//! and traffic windows when somebody does.
+//! What a table costs in memory, beside the index itself: little while nobody asks for it, and a few KiB of counters,
+//! queue and traffic windows when somebody does.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};

@@ -1,4 +1,5 @@
-//! What batches and blocks are asked of: a table that answers with the number it is asked for, and rows for real tables.
+//! What batches and blocks are asked of: a table that answers with the number it is asked for, and rows for real
+//! tables.
 
 use chiplet::ticket::BlockAnswers;
 use chiplet::{Block, Context, Neighbor, Query, SearchError, Table};

@@ -10,8 +10,8 @@ use chiplet::{Error, Executor, SubmitError, TableError, TableId, TableOptions, T
 
 use crate::{child, verified};
 
-/// Returns when all other threads of this process sleep. A fork copies locks as they are: one that a thread holds just then,
-/// say while it wakes another, stays locked in the child for good.
+/// Returns when all other threads of this process sleep. A fork copies locks as they are: one that a thread holds just
+/// then, say while it wakes another, stays locked in the child for good.
 fn others_sleep() {
     // SAFETY: takes nothing and gives a number.
     let own = unsafe { libc::gettid() }.to_string();
@@ -29,8 +29,8 @@ fn others_sleep() {
 /// Runs `code` in a fork of this process; the child's exit status. The kernel ends a child that hangs.
 fn in_a_fork(code: impl FnOnce() -> bool) -> libc::c_int {
     others_sleep();
-    // SAFETY: of libc only what may be called between fork and exit. The child takes memory and runs the executor's code,
-    // which other threads of this process are not in: its workers sleep. glibc keeps malloc sound.
+    // SAFETY: of libc only what may be called between fork and exit. The child takes memory and runs the executor's
+    // code, which other threads of this process are not in: its workers sleep. glibc keeps malloc sound.
     unsafe {
         let child = libc::fork();
         assert!(child >= 0, "fork is refused");

@@ -1,5 +1,6 @@
-//! Faults, injected for real: the kernel refuses threads, pinning and files to a child process, and the allocator refuses
-//! memory to the submitting thread. Each ends in an error that says what to do, or in a fallback that the documents name.
+//! Faults, injected for real: the kernel refuses threads, pinning and files to a child process, and the allocator
+//! refuses memory to the submitting thread. Each ends in an error that says what to do, or in a fallback that the
+//! documents name.
 //!
 //! Each test says what it has verified in a line of its own, which `--nocapture` shows.
 

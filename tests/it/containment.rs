@@ -48,7 +48,8 @@ fn a_panicking_attachment_of_a_query_that_many_worked_on_kills_none_of_them() {
     for _ in 0..200 {
         let query = Query::new([3.0]).attach(Arc::new(Bomb));
         let ticket = executor.submit(table, query).unwrap();
-        // Whoever lets go of the query last drops it: perhaps a worker that finds an old invitation, perhaps this thread.
+        // Whoever lets go of the query last drops it: perhaps a worker that finds an old invitation, perhaps this
+        // thread.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(ticket.wait())));
     }
     let all = executor.submit_fn(table, None, |context| context.par_map(3, |part, _| part));

@@ -318,8 +318,8 @@ fn a_task_that_outlives_a_shutdown_has_its_deadline() {
 
 #[test]
 fn under_lasting_overload_what_is_begun_is_answered() {
-    // One worker, tasks of 5 ms, and one more each ms, each to be answered within 60 ms. In order of arrival every task's
-    // turn comes just before its deadline.
+    // One worker, tasks of 5 ms, and one more each ms, each to be answered within 60 ms. In order of arrival every
+    // task's turn comes just before its deadline.
     let executor = executor(1, 1);
     let table = executor.add_closure_table("t", 1);
     let mut tickets = Vec::new();

@@ -56,8 +56,8 @@ fn closed_loop(executor: &Executor, tables: &[TableId], each: usize, rounds: usi
     });
 }
 
-/// A table whose queries take four times as long away from home, as they may on a cold cache. No cache of this machine has
-/// anything to do with that: queries sleep, so that a few real cores can play 96.
+/// A table whose queries take four times as long away from home, as they may on a cold cache. No cache of this machine
+/// has anything to do with that: queries sleep, so that a few real cores can play 96.
 struct ColdAway {
     table: FlatTable,
     home: OnceLock<DomainId>,
@@ -88,8 +88,8 @@ impl Table for ColdAway {
 
 #[test]
 fn at_balanced_load_every_query_is_answered_and_tables_stay_home() {
-    // Only the price counts, and it is one that is paid only where a domain's workers get no turn on the real cores for a
-    // long while: nobody is helped because of how long it has waited.
+    // Only the price counts, and it is one that is paid only where a domain's workers get no turn on the real cores for
+    // a long while: nobody is helped because of how long it has waited.
     let priced = StealConfig::new()
         .max_wait(Duration::MAX)
         .cold_factor(Some(20.0))

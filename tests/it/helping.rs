@@ -84,8 +84,8 @@ fn all_idle_workers_of_the_others_help_a_flooded_domain() {
         .zip(&tables)
         .map(|(count, &table)| hold(&executor, table, count, &gate))
         .collect();
-    // Nothing of it is refused, and nine tasks are under way at the same time. What waits for the last workers is less than
-    // any price, and nobody submits any more: only its age tells that it should be taken.
+    // Nothing of it is refused, and nine tasks are under way at the same time. What waits for the last workers is less
+    // than any price, and nobody submits any more: only its age tells that it should be taken.
     let _helped = hold(&executor, tables[0], 9, &gate);
     let flood: Vec<_> = (0..300)
         .map(|n| executor.spawn(tables[0], move || n))

@@ -55,8 +55,8 @@ fn apart(executor: &Executor, tables: &[TableId]) -> bool {
     home(executor, tables[0]) != home(executor, tables[1])
 }
 
-/// One pair takes long and reports no bytes, the other is quick and reads much. By time the first is pulled apart, by bytes
-/// the second.
+/// One pair takes long and reports no bytes, the other is quick and reads much. By time the first is pulled apart, by
+/// bytes the second.
 #[test]
 fn tables_are_placed_by_what_the_setting_says() {
     for (rules, by_time) in [(Rules::Default, true), (Rules::ByBytes, false)] {

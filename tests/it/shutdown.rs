@@ -16,7 +16,8 @@ use chiplet::{
     Context, Error, Executor, Neighbor, Query, SearchError, SubmitError, Table, TableId, Ticket,
 };
 
-/// An executor whose workers are held at a gate, with a queue behind them. Fields go in this order: the gate opens first.
+/// An executor whose workers are held at a gate, with a queue behind them. Fields go in this order: the gate opens
+/// first.
 struct Backlog {
     _open: OpenOnDrop,
     queued: Vec<Ticket<usize>>,

@@ -40,8 +40,9 @@ impl Meeting {
     }
 }
 
-/// Searches again and again beside what `begin` has begun, and returns which other domains scanned for a query of which its home
-/// scanned a part. A query that another domain took as a whole, as the home's workers got no core, is scanned there.
+/// Searches again and again beside what `begin` has begun, and returns which other domains scanned for a query of which
+/// its home scanned a part. A query that another domain took as a whole, as the home's workers got no core, is scanned
+/// there.
 fn scanned_by<H>(rules: Rules, size: u64, begin: impl FnOnce(&Executor) -> H) -> HashSet<u32> {
     let domains = Arc::new(Mutex::new(HashSet::new()));
     let seen = Arc::clone(&domains);

@@ -77,7 +77,8 @@ impl Ledger {
 
     /// Memory may settle in the first quarter of the lives; after that it is flat, but for a tenth and for what the
     /// allocator has not given back: glibc keeps up to eight arenas a core, and each life's threads fill others.
-    /// `CHIPLET_SOAK_SLACK_MIB` allows more under a sanitizer, which keeps freed memory back and looks for leaks itself.
+    /// `CHIPLET_SOAK_SLACK_MIB` allows more under a sanitizer, which keeps freed memory back and looks for leaks
+    /// itself.
     pub fn check_memory(&self) {
         let quarter = self.resident.len() / 4;
         assert!(quarter > 0, "too few lives to compare");

@@ -1,9 +1,8 @@
-//! Whether a group of processes would gain from being bound to a NUMA node, what to do about it, and doing it so that it
-//! can be undone.
+//! Whether a group of processes would gain from being bound to a NUMA node, what to do about it, and how to undo it.
 //!
 //! It follows Baidu's MAO (Liu, Jin, Shu, Li, He: "Machine learning approach for NUMA optimization in warehouse scale
-//! computers"), with a formula in place of the trained model. Without a counter it says nothing. Memory is not migrated: cpus
-//! are bound to the node where most of the memory is.
+//! computers"), with a formula in place of the trained model. Without a counter it says nothing. Memory is not
+//! migrated: cpus are bound to the node where most of the memory is.
 //!
 //! | question | answered by |
 //! |---|---|

@@ -12,8 +12,8 @@ use clap::Parser;
 
 /// A vector-search server on chiplet, compatible with a subset of the Qdrant gRPC API.
 ///
-/// Settings come from built-in defaults, then the file of --config, then CHIPLET_* variables; the later wins. A key of a
-/// section has two underscores in its variable: limits.dimensions is CHIPLET_LIMITS__DIMENSIONS.
+/// Settings come from built-in defaults, then the file of --config, then CHIPLET_* variables; the later wins. A key of
+/// a section has two underscores in its variable: limits.dimensions is CHIPLET_LIMITS__DIMENSIONS.
 #[derive(Parser)]
 #[command(name = "chiplet-server", version, after_help = EXAMPLES)]
 struct Arguments {

@@ -1,7 +1,7 @@
 //! How much memory the server may take: beyond it requests are refused, not the process killed.
 //!
-//! What is *kept*, points and indexes, and what is *in flight*, requests and answers under way, count together. A part of the
-//! limit is left to what is in flight, so that a server that is full of points can still be asked.
+//! What is *kept*, points and indexes, and what is *in flight*, requests and answers under way, count together. A part
+//! of the limit is left to what is in flight, so that a server that is full of points can still be asked.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -43,8 +43,8 @@ pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 /// What a peer has to do for its connection to count as open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Opening {
-    /// Send bytes, as with HTTP/1, and again each time before `silence` is over. From a request's first byte on it may take
-    /// `request` until it is answered, however many bytes more come.
+    /// Send bytes, as with HTTP/1, and again each time before `silence` is over. From a request's first byte on it may
+    /// take `request` until it is answered, however many bytes more come.
     Bytes {
         silence: Duration,
         request: Duration,
@@ -53,8 +53,8 @@ pub(crate) enum Opening {
     Handshake,
 }
 
-/// Accepts connections until the receiver is dropped, at most `most` open at a time, each for at most `age`. Of too many
-/// that are `unauthenticated` the oldest is closed.
+/// Accepts connections until the receiver is dropped, at most `most` open at a time, each for at most `age`. Of too
+/// many that are `unauthenticated` the oldest is closed.
 pub(crate) fn accept(
     listener: TcpListener,
     most: usize,

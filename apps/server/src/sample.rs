@@ -24,8 +24,8 @@ const MARK: &str = "chiplet.sample";
 
 impl Server {
     /// Makes the collections `words` (HNSW) and `words-ivf` (IVF, if built in) from the repository's `datasets` folder,
-    /// unless they are there. The payload of each point is its word and the word's rank by frequency. Other collections of
-    /// these names are left alone, with a warning.
+    /// unless they are there. The payload of each point is its word and the word's rank by frequency. Other collections
+    /// of these names are left alone, with a warning.
     ///
     /// # Errors
     /// The data cannot be read, or not be stored.

@@ -22,8 +22,8 @@ use crate::admin::metrics::{Meters, Remaps};
 use crate::admin::{self, Admin};
 use crate::api::admission::{self, Admission, ApiKey};
 use crate::api::blocking::Blocking;
-use crate::api::places::Places;
 use crate::api::schema::Schema;
+use crate::api::slots::RequestSlots;
 use crate::api::{Api, Service};
 use crate::authentication::Unauthenticated;
 use crate::collection::Catalog;
@@ -389,8 +389,9 @@ impl Server {
     }
 }
 
-/// How old a connection may get. At `connection_seconds` it takes no further requests; those that are under way then have
-/// all the time that requests have, so this ends only connections of clients that read nothing or stay for no reason.
+/// How old a connection may get. At `connection_seconds` it takes no further requests; those that are under way then
+/// have all the time that requests have, so this ends only connections of clients that read nothing or stay for no
+/// reason.
 fn connection_end(limits: &Limits) -> Duration {
     let asked_to_go = Duration::from_secs(limits.connection_seconds);
     let longest_request = Duration::from_secs(limits.query_seconds) + admission::MARGIN;
@@ -501,7 +502,7 @@ fn router(
     let admission = Admission {
         api_key,
         meters: Arc::clone(&api.meters),
-        places: Arc::new(Places::new(limits.requests)),
+        slots: Arc::new(RequestSlots::new(limits.requests)),
         pace: Arc::clone(&api.pace),
         longest: Duration::from_secs(limits.query_seconds),
         limits: Arc::new(limits.clone()),
@@ -519,8 +520,8 @@ fn router(
         .http2_max_header_list_size(HEADER_BYTES)
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE_ANSWER))
-        // Without tonic's grace: with it, tonic cuts connections off instead of saying goodbye. `net` cuts off those that
-        // stay all the same.
+        // Without tonic's grace: with it, tonic cuts connections off instead of saying goodbye. `net` cuts off those
+        // that stay all the same.
         .max_connection_age(Duration::from_secs(limits.connection_seconds));
     let service = Service(Arc::clone(api));
     let largest = limits.message_bytes;

@@ -1,5 +1,5 @@
-//! What the same searches do without Python: `clients TABLE QUERIES SECONDS THREADS` prints queries a second. With 0 threads
-//! it submits all queries as one block, again and again.
+//! What the same searches do without Python: `clients TABLE QUERIES SECONDS THREADS` prints queries a second. With 0
+//! threads it submits all queries as one block, again and again.
 //!
 //! `QUERIES` holds `f32`, little-endian, one vector after the other; k is 10 and ef 64.
 

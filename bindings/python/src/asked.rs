@@ -29,8 +29,8 @@ pub(crate) struct Asked<'py> {
 
 impl<'py> Asked<'py> {
     /// # Errors
-    /// Another dimension than the table's, settings of another kind of table, a `k` that asks for far more than there is, another
-    /// number of filters than of vectors.
+    /// Another dimension than the table's, settings of another kind of table, a `k` that asks for far more than there
+    /// is, another number of filters than of vectors.
     pub(crate) fn of(
         table: &Shared,
         q: &Bound<'py, PyAny>,
@@ -81,8 +81,8 @@ impl<'py> Asked<'py> {
     }
 }
 
-/// Refuses a `k` that no array holds, or that asks for far more than a table of `len` rows can give: each query gets `k`
-/// places.
+/// Refuses a `k` that no array holds, or that asks for far more than a table of `len` rows can give: each query gets
+/// `k` places.
 fn check_k(py: Python<'_>, k: usize, queries: usize, len: usize) -> PyResult<()> {
     let places = k.checked_mul(queries);
     if places.is_some_and(|places| places <= ALWAYS_ALLOWED || k <= len) {

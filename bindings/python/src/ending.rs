@@ -1,5 +1,5 @@
-//! The end of executors: when the last reference goes, and before the interpreter does, which workers that run a caller's
-//! callable need.
+//! The end of executors: when the last reference goes, and before the interpreter does, which workers that run a
+//! caller's callable need.
 
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;

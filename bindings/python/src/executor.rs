@@ -43,8 +43,8 @@ struct Known {
 /// reserve_cores: cores to leave to others; `free_cpus` names them.
 /// pin: what a worker is tied to: its "domain", a "core", "none".
 /// level: the cache that makes a domain: "auto", "l3", "l2".
-/// queue_limit, queue_per_worker, table_queue_limit: searches that may wait in a domain, in all, for each of its workers, of
-/// one table.
+/// queue_limit, queue_per_worker, table_queue_limit: searches that may wait in a domain, in all, for each of its
+/// workers, of one table.
 /// max_k, max_ef, max_nprobe: the most that one search may ask for.
 /// bulk_wait: seconds for which bulk work gives way.
 /// memory_budget: bytes that copies of tables on other sockets may take.
@@ -203,8 +203,8 @@ impl PyExecutor {
         })
     }
 
-    /// Puts another table in the place of the one of that name, of as many components and the same metric. Searches that were
-    /// accepted before end on the old one.
+    /// Puts another table in the place of the one of that name, of as many components and the same metric. Searches
+    /// that were accepted before end on the old one.
     fn replace(&self, py: Python<'_>, name: &str, table: &Bound<'_, PyTable>) -> PyResult<()> {
         self.usable(py)?;
         let shared = Arc::clone(&table.get().shared);
@@ -281,8 +281,8 @@ impl PyExecutor {
         .into_python(py)
     }
 
-    /// The nearest rows to each of any number of vectors. Queues are fed as they empty: it is not refused for its length, and
-    /// other searches come through. If one query cannot be answered, its error is raised and says which.
+    /// The nearest rows to each of any number of vectors. Queues are fed as they empty: it is not refused for its
+    /// length, and other searches come through. If one query cannot be answered, its error is raised and says which.
     #[doc = include_str!("search.md")]
     #[doc = include_str!("serve.md")]
     #[pyo3(signature = (name, q, k=None, *, ef=None, nprobe=None, radius=None, filter=None, deadline=None, class_=None))]
@@ -306,9 +306,9 @@ impl PyExecutor {
         self.many(py, table, &asked)?.into_python(py)
     }
 
-    /// The nearest rows to one vector in several tables of one metric, as the shards of a collection are: those of all together.
-    /// Each table is searched on its own home. Gives `HitsOver(ids, distances, tables)`: `tables` says of each row which of
-    /// `names` it is of, and is -1 where there is none.
+    /// The nearest rows to one vector in several tables of one metric, as the shards of a collection are: those of all
+    /// together. Each table is searched on its own home. Gives `HitsOver(ids, distances, tables)`: `tables` says of
+    /// each row which of `names` it is of, and is -1 where there is none.
     #[doc = include_str!("search.md")]
     #[doc = include_str!("serve.md")]
     #[pyo3(signature = (names, q, k=None, *, ef=None, nprobe=None, radius=None, filter=None, deadline=None, class_=None))]
@@ -381,8 +381,8 @@ impl PyExecutor {
         wake::promise(&running, self.ask(table, what), refuse)
     }
 
-    /// Calls `fn(*args, **kwargs)` on a worker of the table's home and returns what it returns. It holds Python's lock as any
-    /// code does; what it calls of C or Rust usually lets it go.
+    /// Calls `fn(*args, **kwargs)` on a worker of the table's home and returns what it returns. It holds Python's lock
+    /// as any code does; what it calls of C or Rust usually lets it go.
     #[pyo3(signature = (name, code, /, *args, **kwargs))]
     fn run(
         &self,
@@ -442,8 +442,8 @@ impl PyExecutor {
         Ok(self.executor.free_cpus())
     }
 
-    /// Ends it: answers what it has accepted, or with `drain=False` only what has begun. After `timeout` seconds the rest is
-    /// left.
+    /// Ends it: answers what it has accepted, or with `drain=False` only what has begun. After `timeout` seconds the
+    /// rest is left.
     #[pyo3(signature = (*, drain=true, timeout=None))]
     fn close(&self, py: Python<'_>, drain: bool, timeout: Option<f64>) -> PyResult<()> {
         let patience = timeout.map(|timeout| seconds("timeout", timeout));

@@ -1,5 +1,6 @@
-//! Python's lock, given away while Rust works, and who may still ask for it when the interpreter ends: no thread may come back
-//! to it afterwards, as before Python 3.14 it would end that thread in the middle of Rust code, which ends the process.
+//! Python's lock, given away while Rust works, and who may still ask for it when the interpreter ends: no thread may
+//! come back to it afterwards, as before Python 3.14 it would end that thread in the middle of Rust code, which ends
+//! the process.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -190,8 +190,8 @@ impl PyFilter {
 }
 
 impl PyFilter {
-    /// What it allows of the rows of `table`. A mask must have an entry for each, as numpy wants it of `ids[mask]`, or where ids
-    /// are not row numbers of `mask[ids]`.
+    /// What it allows of the rows of `table`. A mask must have an entry for each, as numpy wants it of `ids[mask]`, or
+    /// where ids are not row numbers of `mask[ids]`.
     fn of(&self, py: Python<'_>, table: &Shared) -> PyResult<Filter> {
         let Some(entries) = self.mask else {
             return Ok(self.filter.clone());

@@ -1,4 +1,5 @@
-//! The Python module `chiplet._chiplet`. No scheduling, search or file format is written here: it carries the library over.
+//! The Python module `chiplet._chiplet`. No scheduling, search or file format is written here: it carries the library
+//! over.
 //!
 //! | file | holds |
 //! | --- | --- |

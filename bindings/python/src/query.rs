@@ -41,8 +41,8 @@ impl Settings {
         })
     }
 
-    /// Refuses what a search of `table` cannot mean: no row is nearer than 0, a graph has no lists, and lists keep no candidates.
-    /// Exact search needs neither.
+    /// Refuses what a search of `table` cannot mean: no row is nearer than 0, a graph has no lists, and lists keep no
+    /// candidates. Exact search needs neither.
     pub(crate) fn check(&self, py: Python<'_>, table: &AnyTable) -> PyResult<()> {
         let message = match (table, self.radius, self.ef, self.nprobe) {
             (_, Some(radius), ..) if radius < 0.0 && table.metric() != Metric::InnerProduct => {

@@ -27,7 +27,8 @@ use crate::input::{self, Rows};
 use crate::query::Settings;
 use crate::shared::{Shared, counted, metric_name, metric_of};
 
-/// A table of vectors, of whatever kind. It never changes, so any number of threads may search it, and forked children too.
+/// A table of vectors, of whatever kind. It never changes, so any number of threads may search it, and forked children
+/// too.
 #[pyclass(frozen, subclass, module = "chiplet", name = "Table")]
 pub(crate) struct PyTable {
     pub(crate) shared: Arc<Shared>,
@@ -87,8 +88,8 @@ impl PyTable {
         ))
     }
 
-    /// Searches without an executor: one vector on the calling thread, many on `threads` that live for the call, all cores
-    /// unless given. Python's lock is free meanwhile.
+    /// Searches without an executor: one vector on the calling thread, many on `threads` that live for the call, all
+    /// cores unless given. Python's lock is free meanwhile.
     #[doc = include_str!("search.md")]
     #[pyo3(signature = (q, k=None, *, ef=None, nprobe=None, radius=None, filter=None, threads=None))]
     #[expect(clippy::too_many_arguments, reason = "they are Python's keywords")]
@@ -175,10 +176,10 @@ impl PyHnsw {
     /// metric: "l2", "cosine" or "ip".
     /// m: links of a row, twice as many on the ground layer. ef_construction: candidates of a build.
     /// ef: candidates of a search that does not say.
-    /// rows: how rows are kept: "f32", "f16", "bf16", "sq8", "sq4", "sq2", "sq1"; f32 unless given. rerank: the format of rows
-    /// that the best are compared with once more.
-    /// fit: the share of the nearest ten that a search must be able to find, as 0.95: of the formats that are not given it
-    /// takes those of the fewest bits that do, by a sample of the rows.
+    /// rows: how rows are kept: "f32", "f16", "bf16", "sq8", "sq4", "sq2", "sq1"; f32 unless given. rerank: the format
+    /// of rows that the best are compared with once more.
+    /// fit: the share of the nearest ten that a search must be able to find, as 0.95: of the formats that are not given
+    /// it takes those of the fewest bits that do, by a sample of the rows.
     /// ids: one a row, int64 from 0 on; row numbers unless given.
     /// threads: all cores unless given.
     /// progress: called with (stage, done, total); what it raises ends the build, as Ctrl-C does.
@@ -225,7 +226,8 @@ impl PyHnsw {
         new(py, built, Self)
     }
 
-    /// How the rows are kept that a search walks over, and those that the best are compared with once more, if there are any.
+    /// How the rows are kept that a search walks over, and those that the best are compared with once more, if there
+    /// are any.
     #[getter]
     fn formats(slf: PyRef<'_, Self>) -> (String, Option<String>) {
         match slf.as_super().table() {
@@ -237,8 +239,8 @@ impl PyHnsw {
         }
     }
 
-    /// A table of an index that hnswlib saved; ids are its labels. The file does not say the metric: hnswlib's space "l2",
-    /// "ip" or "cosine".
+    /// A table of an index that hnswlib saved; ids are its labels. The file does not say the metric: hnswlib's space
+    /// "l2", "ip" or "cosine".
     #[staticmethod]
     #[pyo3(signature = (path, dim, *, metric="l2", ef=None))]
     fn from_hnswlib(
@@ -320,8 +322,8 @@ impl PyFlat {
     }
 }
 
-/// Opens the file of a table, whatever kind it is. With `mmap` it serves from the file's pages at once: nobody may write to
-/// the file meanwhile (`save` may replace it).
+/// Opens the file of a table, whatever kind it is. With `mmap` it serves from the file's pages at once: nobody may
+/// write to the file meanwhile (`save` may replace it).
 #[pyfunction]
 #[pyo3(name = "open", signature = (path, *, mmap=false))]
 pub(crate) fn open_file(py: Python<'_>, path: PathBuf, mmap: bool) -> PyResult<Py<PyAny>> {

@@ -1,9 +1,9 @@
-//! Answers for event loops. A finished search puts its number into a list, and the first of a list writes to one eventfd
-//! (elsewhere a pipe) that the loop watches: no worker takes Python's lock, and no thread waits for an answer.
+//! Answers for event loops. A finished search puts its number into a list, and the first of a list writes to one
+//! eventfd (elsewhere a pipe) that the loop watches: no worker takes Python's lock, and no thread waits for an answer.
 //!
-//! What finds no room in its queue waits here. Those that wait for the same room stand in the order in which they came. As many
-//! of the first are asked again as answers of that queue come, and all that have room after the wait that the refusal has told:
-//! others may have filled it.
+//! What finds no room in its queue waits here. Those that wait for the same room stand in the order in which they came.
+//! As many of the first are asked again as answers of that queue come, and all that have room after the wait that the
+//! refusal has told: others may have filled it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -338,7 +338,8 @@ fn ask_again(this: &Bound<'_, Loop>, key: &Key, most: usize) -> PyResult<()> {
     Ok(())
 }
 
-/// Has the loop look after those that wait once half of what would have been waited has passed: the queue is not empty by then.
+/// Has the loop look after those that wait once half of what would have been waited has passed: the queue is not empty
+/// by then.
 fn wake_after(this: &Bound<'_, Loop>, wait: Duration) -> PyResult<()> {
     wake_at(this, Instant::now() + (wait / 2).clamp(SOONEST, LATEST))
 }
@@ -378,7 +379,8 @@ fn end(py: Python<'_>, future: &Py<PyAny>, outcome: PyResult<Py<PyAny>>) {
     }
 }
 
-/// A future takes no `StopIteration`, as it would end whoever awaits it: the same as of a coroutine that raises one (PEP 479).
+/// A future takes no `StopIteration`, as it would end whoever awaits it: the same as of a coroutine that raises one
+/// (PEP 479).
 fn bearable(py: Python<'_>, raised: PyErr) -> PyErr {
     if !raised.is_instance_of::<PyStopIteration>(py) {
         return raised;

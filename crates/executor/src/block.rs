@@ -8,8 +8,8 @@ use chiplet_table::{Filter, Query};
 
 use crate::error::{Error, SubmitError};
 
-/// Many queries of one table, for [`Executor::submit_block`](crate::Executor::submit_block): a row each, all asked alike.
-/// Cheap to clone.
+/// Many queries of one table, for [`Executor::submit_block`](crate::Executor::submit_block): a row each, all asked
+/// alike. Cheap to clone.
 ///
 /// ```
 /// use chiplet_executor::Block;
@@ -28,9 +28,9 @@ pub struct Block {
 }
 
 impl Block {
-    /// A query for each of `rows` (`[n][dim]`, one after the other), with [`Query::new`]'s settings. Rows may lie in a `Vec`,
-    /// an `Arc`, a mapped file, or another language's array: they are read where they are, by several threads, and dropped
-    /// by one of the last who had to do with the block.
+    /// A query for each of `rows` (`[n][dim]`, one after the other), with [`Query::new`]'s settings. Rows may lie in a
+    /// `Vec`, an `Arc`, a mapped file, or another language's array: several threads read them where they are, and one
+    /// of the last users of the block drops them.
     pub fn new(rows: impl AsRef<[f32]> + Send + Sync + 'static, dim: usize) -> Self {
         Self {
             rows: Arc::new(rows),
@@ -40,15 +40,15 @@ impl Block {
         }
     }
 
-    /// Asks each row as `query` asks: its `top`, `ef`, `nprobe`, radius, filter, deadline, class and attachment. Its vector is
-    /// not used.
+    /// Asks each row as `query` asks: its `top`, `ef`, `nprobe`, radius, filter, deadline, class and attachment. Its
+    /// vector is not used.
     #[must_use]
     pub fn like(mut self, query: Query) -> Self {
         self.template = Arc::new(query);
         self
     }
 
-    /// Gives each row a filter of its own, in their order, in the place of the one that all would have.
+    /// Gives each row a filter of its own, in the order of the rows, instead of one for all.
     #[must_use]
     pub fn filters(mut self, filters: impl Into<Arc<[Filter]>>) -> Self {
         self.filters = Some(filters.into());
@@ -131,17 +131,17 @@ impl fmt::Debug for Block {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct BlockAnswers {
-    /// Places of a row: [`Query::top`] of the query that all are like.
+    /// Neighbours that a row has room for: [`Query::top`] of the query that all rows are asked like.
     pub k: usize,
     /// `[n][k]`: what each row has found, nearest first; `u64::MAX` in places that are left.
     pub ids: Vec<u64>,
     /// `[n][k]`: the distances of those; infinity in places that are left.
     pub distances: Vec<f32>,
-    /// `[n]`: how many a row has found: fewer than `k` where the table, the filter or the radius has no more, 0 if the row
-    /// has failed.
+    /// `[n]`: how many a row has found: fewer than `k` where the table, the filter or the radius has no more, 0 if the
+    /// row has failed.
     pub found: Vec<u32>,
-    /// The rows that have no answer and why, ascending. Neighbours that failed alike are told together, so that a
-    /// deadline or a shutdown is few entries.
+    /// The rows that have no answer and why, ascending. Neighbours that failed alike share an entry, so a deadline or a
+    /// shutdown gives few entries.
     pub failed: Vec<(Range<usize>, Error)>,
 }
 

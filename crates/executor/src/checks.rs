@@ -45,9 +45,12 @@ pub(crate) fn fails_without(step: crate::sync::Step, path: &str) {
     println!("verify: it fails without {step:?}, as it has to | 1 broken variant |");
 }
 
-/// Four threads that all do something: a third preemption takes it from seconds to more than ten minutes.
+/// Scenarios that a third preemption takes from seconds to more than ten minutes.
 #[cfg(chiplet_loom)]
-const FOUR_THREADS: &str = "two_workers_and_two_submitters_lose_nothing";
+const LARGE: [&str; 2] = [
+    "two_workers_and_two_submitters_lose_nothing",
+    "a_call_for_help_outlives_work_at_home",
+];
 
 /// Every interleaving of a scenario, up to the number of preemptions that `LOOM_MAX_PREEMPTIONS` allows.
 #[cfg(chiplet_loom)]
@@ -59,7 +62,7 @@ pub(crate) fn explore(name: &str, scenario: impl Fn() + Send + Sync + 'static) {
     let count = Arc::clone(&explored);
     let begun = std::time::Instant::now();
     let mut model = loom::model::Builder::new();
-    if name == FOUR_THREADS {
+    if LARGE.contains(&name) {
         model.preemption_bound = model.preemption_bound.map(|bound| bound.min(2));
     }
     model.check(move || {

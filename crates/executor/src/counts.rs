@@ -2,8 +2,8 @@
 
 use chiplet_policy::queue::Intake;
 
-/// How many tables' counters are copied while a worker's or a queue's lock is held: some microseconds, however many tables
-/// there are. So long, or as long as copying one histogram takes, a reader may hold up a worker.
+/// How many tables' counters are copied while a worker's or a queue's lock is held: some microseconds, however many
+/// tables there are. So long, or as long as copying one histogram takes, a reader may hold up a worker.
 pub(crate) const TABLES_AT_ONCE: usize = 64;
 
 /// How an accepted task ended. Each accepted task has exactly one.
@@ -69,8 +69,8 @@ pub struct Counts {
     pub running: u64,
     /// Answered, also with a [`SearchError`](chiplet_table::SearchError).
     pub done: u64,
-    /// Ended by their deadline. A ticket that tells so before a worker has found that, or is done with the task, leaves
-    /// it among `queued` or `running` until then.
+    /// Ended by their deadline. If the ticket says so first, the task stays among `queued` or `running` until a worker
+    /// has found it or is done with it.
     pub expired: u64,
     /// Ended because nobody wanted the answer, or by shutdown.
     pub cancelled: u64,
@@ -127,7 +127,7 @@ pub struct Steals {
     pub own: u64,
     /// A sibling's scan units.
     pub domain: u64,
-    /// Another domain's.
+    /// Another domain's, and tasks that ran outside their table's homes.
     pub remote: u64,
 }
 

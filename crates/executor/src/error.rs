@@ -48,7 +48,7 @@ pub enum BuildError {
     },
 }
 
-/// What a query was over its limit with.
+/// The setting with which a query was over its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum QueryParameter {
@@ -106,14 +106,15 @@ pub enum SubmitError {
         /// How long the task would have waited in the domain's queue, as above.
         wait_us: u32,
     },
-    /// The table's own [`queue_limit`](crate::TableOptions::queue_limit) is 0: it takes no task before that is raised. Not counted
-    /// as shed, and not as load.
+    /// The table's own [`queue_limit`](crate::TableOptions::queue_limit) is 0: it takes no task before that is raised.
+    /// Not counted as shed, and not as load.
     #[error(
         "the table takes no tasks, as its queue_limit is 0; raise it with Executor::set_table_options"
     )]
     TableClosed,
-    /// The system has no memory for a longer queue, or for a block's answers. Shed the request or retry after a pause, when
-    /// tasks that wait now have left their places. A task's own memory cannot be refused: without it the process ends.
+    /// The system has no memory for a longer queue, or for a block's answers. Shed the request or retry after a pause,
+    /// when tasks that wait now have left their places. A task's own memory cannot be refused: without it the process
+    /// ends.
     #[error(
         "the system has no memory for a longer queue, or for a block's answers; retry later, lower queue_limit, or \
          submit fewer rows"
@@ -165,8 +166,8 @@ pub enum SubmitError {
     /// The executor is shutting down.
     #[error("the executor is shutting down")]
     ShuttingDown,
-    /// This process was forked from the one that built the executor, and has none of its threads. Known on Linux. It can only
-    /// shut the executor down or drop it; calls that return no error panic with this one.
+    /// This process was forked from the one that built the executor, and has none of its threads. Known on Linux. It
+    /// can only shut the executor down or drop it; calls that return no error panic with this one.
     #[error(
         "this process is a fork of the one that built the executor, whose threads it does not have; build one after the fork"
     )]
@@ -174,8 +175,8 @@ pub enum SubmitError {
 }
 
 impl SubmitError {
-    /// How long the task would have waited for a worker, had it been accepted: what a client may be told to come back
-    /// after, since about then what fills the queue now has been begun. `None` unless a queue was full.
+    /// How long the task would have waited for a worker, had it been accepted. A client may be told to come back after
+    /// this time: about then the tasks that fill the queue now have begun. `None` unless a queue was full.
     ///
     /// It is what waits before the task, in time, over the domain's workers, from the mean service times of the tables:
     /// zero if nothing of them has been answered yet. Services bound it from below and above before they tell it.
@@ -232,7 +233,7 @@ impl<T, E: std::error::Error + 'static> std::error::Error for Refused<T, E> {
     }
 }
 
-/// What went wrong with one of several tables, and with which.
+/// An error of one of several tables, with the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{table}: {error}")]
 #[non_exhaustive]

@@ -21,8 +21,8 @@ const TABLE_RESOLUTION: Duration = Duration::from_micros(1);
 pub struct Latencies(Option<Box<Histogram<u64>>>);
 
 /// A table's histogram, as small as it can be: it is kept once for each table in use and domain. A small counter would
-/// stop at 4 billion, which a busy table reaches in hours. So before any of them could, all are added to wide ones; only
-/// a table that has had that many tasks in a domain has those.
+/// stop at 4 billion, which a busy table reaches in hours. So before any of them could, all are added to wide ones;
+/// only a table that has had that many tasks in a domain has those.
 #[derive(Clone, Debug)]
 pub(crate) struct CompactLatencies {
     /// Has fewer than 2^32 values in all, so no counter of it is full.

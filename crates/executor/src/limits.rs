@@ -49,8 +49,8 @@ settings! {
         pub(crate) max_nprobe: Option<usize> = None,
         /// Queries in one batch ([`Executor::submit_batch`](crate::Executor::submit_batch)).
         pub(crate) max_batch: Option<usize> = None,
-        /// Tables that one query is searched in ([`Executor::submit_over`](crate::Executor::submit_over)), each by a task of its
-        /// own. Default: 1024.
+        /// Tables that one query is searched in ([`Executor::submit_over`](crate::Executor::submit_over)), each by a
+        /// task of its own. Default: 1024.
         pub(crate) max_tables: Option<usize> = Some(1_024),
     }
 }

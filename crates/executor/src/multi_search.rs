@@ -14,9 +14,10 @@ use crate::ticket::{Ticket, earlier, park_until, with_waker};
 /// What all tables have found, or which one has failed.
 type Outcome = Result<Vec<(TableId, Neighbor)>, OfTable<Error>>;
 
-/// A claim on one query's answer over several tables ([`Executor::submit_over`](crate::Executor::submit_over)): a future
-/// that ends with the nearest of all, ascending, equal distances by id and then in the order of the tables; or with the
-/// first error that is seen, and whose it is. Dropping it cancels what has not ended, as dropping a [`Ticket`] does.
+/// A claim on one query's answer over several tables ([`Executor::submit_over`](crate::Executor::submit_over)): a
+/// future that ends with the nearest of all, ascending, equal distances by id and then in the order of the tables; or
+/// with the first error that is seen, and its table. Dropping it cancels what has not ended, as dropping a [`Ticket`]
+/// does.
 ///
 /// # Panics
 /// Polling it again after it was ready panics, as other futures do, and so does [`MultiSearch::wait`] or
@@ -87,8 +88,8 @@ impl MultiSearch {
         })
     }
 
-    /// Each table's part by itself, in the order of the tables: for who decides otherwise what an answer of some tables is
-    /// worth, as after a time that has passed. Parts that were taken by polling come as what they have found.
+    /// Each table's part by itself, in the order of the tables: for partial results, after a timeout for example. Parts
+    /// whose answer was polled before come with that answer.
     pub fn into_parts(self) -> Vec<(TableId, MultiSearchPart)> {
         assert!(
             !self.given,

@@ -24,17 +24,18 @@ settings! {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub struct TableOptions {
-        /// The table's part of its domain's time when several tables of its class ask for more than there is, relative to
-        /// theirs: of two such tables with weights 1 and 3 the second gets three quarters. Without contention it changes
-        /// nothing, and it says nothing of tables of the other class: [`Builder::bulk_wait`](crate::Builder::bulk_wait) alone
-        /// decides between the classes.
+        /// The table's part of its domain's time when several tables of its class ask for more than there is, relative
+        /// to theirs: of two such tables with weights 1 and 3 the second gets three quarters. Without contention it
+        /// changes nothing, and it says nothing of tables of the other class:
+        /// [`Builder::bulk_wait`](crate::Builder::bulk_wait) alone decides between the classes.
         ///
-        /// Default 1.0. In `0.01..=100.0`, as a `cpu.weight` of 1 to 10,000 to its default of 100 in a Linux cgroup; other
-        /// values count as the nearest of these, NaN as the default.
+        /// Default 1.0. In `0.01..=100.0`, as a `cpu.weight` of 1 to 10,000 to its default of 100 in a Linux cgroup;
+        /// other values count as the nearest of these, NaN as the default.
         pub(crate) weight: f32 = 1.0,
         /// Tasks of this table that may wait in a domain, instead of the executor's
         /// [`Builder::table_queue_limit`](crate::Builder::table_queue_limit). The domain's own limit holds besides. 0
-        /// refuses every task ([`SubmitError::TableClosed`](crate::SubmitError::TableClosed)). Tasks that were accepted before stay so.
+        /// refuses every task ([`SubmitError::TableClosed`](crate::SubmitError::TableClosed)). Tasks that were accepted
+        /// before stay so.
         ///
         /// Default `None`: the executor's.
         pub(crate) queue_limit: Option<usize> = None,

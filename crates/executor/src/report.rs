@@ -5,12 +5,12 @@ use std::time::Duration;
 use chiplet_policy::StealLevel;
 use chiplet_topology::DomainId;
 
-/// How one task was served ([`Ticket::with_report`](crate::Ticket::with_report)). The times are those that the executor's
-/// counters took for it.
+/// How one task was served ([`Ticket::with_report`](crate::Ticket::with_report)). The times are those that the
+/// executor's counters took for it.
 ///
-/// A batch ([`Executor::submit_batch`](crate::Executor::submit_batch)) or a block has one report for all of its parts that ended
-/// in time for the answer: the wait is that of the part that started first, the service time is the sum of theirs, so
-/// it may be longer than the time that passed.
+/// A batch ([`Executor::submit_batch`](crate::Executor::submit_batch)) or a block has one report for all of its parts
+/// that ended in time for the answer: the wait is that of the part that started first, the service time is the sum of
+/// theirs, so it may be longer than the time that passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
@@ -25,8 +25,9 @@ pub struct Report {
     /// hand in it: the batch was empty, or none of its parts ended before its deadline. Then the times are zero and
     /// the domain is the table's main home.
     pub units: u32,
-    /// Where the worker took the task from; of several pieces the farthest: [`StealLevel::Own`] is its own domain's queue or
-    /// its own deque, [`StealLevel::Domain`] a sibling's deque, [`StealLevel::Remote`] another domain.
+    /// How far the task came; of several pieces the farthest. [`StealLevel::Own`]: from the queue of the worker's
+    /// domain, or its own deque. [`StealLevel::Domain`]: from a sibling's deque. [`StealLevel::Remote`]: from another
+    /// domain, or run outside its table's homes, as when its submit queued it elsewhere.
     pub level: StealLevel,
 }
 

@@ -24,12 +24,13 @@ enum Inner<T> {
 ///
 /// A ticket is a [`Future`] that any runtime can poll, and [`Ticket::wait`] blocks a plain thread. Dropping it
 /// cancels a task that has not started. One that has started ends when its table next asks whether it is still wanted
-/// ([`Context::check`](chiplet_table::Context::check)) or before its next scan unit, else it runs on; its answer is discarded. [`Ticket::detach`] drops it without cancelling.
+/// ([`Context::check`](chiplet_table::Context::check)) or before its next scan unit, else it runs on; its answer is
+/// discarded. [`Ticket::detach`] drops it without cancelling.
 ///
-/// If the task has a deadline, its ticket resolves to [`Error::Expired`] when the deadline comes and there is no answer
-/// yet, however long its worker is busy with this task or others: by waiting and by polling alike. A task that has not
-/// started then never will; one that has started ends as if its ticket had been dropped. The executor counts it as expired when a worker comes to it or is done with it. An answer that is there
-/// when the ticket is asked is given, be it late.
+/// If the task has a deadline and no answer by then, its ticket resolves to [`Error::Expired`] at the deadline, by
+/// waiting and by polling alike, even while the worker is busy. A task that has not started by then never starts; one
+/// that has started ends as if its ticket had been dropped. The executor counts it as expired when a worker comes to it
+/// or is done with it. A ready answer is returned even after the deadline.
 ///
 /// # Panics
 /// Polling a ticket again after it was ready panics, as other futures do.
@@ -81,7 +82,8 @@ impl<T> Ticket<T> {
     /// # Errors
     /// The task's [`Error`]. [`Error::WouldDeadlock`] at once when called inside a task of the same executor
     /// and the answer is not there yet: on a small pool that could wait for ever. The task is then cancelled
-    /// as by dropping the ticket. [`Context::block_in_place`](chiplet_table::Context::block_in_place) allows such a wait.
+    /// as by dropping the ticket. [`Context::block_in_place`](chiplet_table::Context::block_in_place) allows such a
+    /// wait.
     pub fn wait(mut self) -> Result<T, Error> {
         let answer = self.block(None).unwrap_or(Err(Error::WouldDeadlock));
         answer.map(|(answer, _)| answer)
@@ -113,7 +115,8 @@ impl<T> Ticket<T> {
         with_waker(|waker| self.park(waker, until))
     }
 
-    /// Waits for a moment, before this thread goes to sleep. Inside a task of its own executor nothing is worth waiting for.
+    /// Waits for a moment, before this thread goes to sleep. Inside a task of its own executor nothing is worth waiting
+    /// for.
     pub(crate) fn wait_awake(&self) {
         if let Inner::Live(task) = &self.inner
             && !is_own(&**task)
@@ -269,8 +272,8 @@ impl<T> Drop for Ticket<T> {
 
 impl<T> std::fmt::Debug for Ticket<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Unlike `is_finished` it does not expire a task that is due: that calls its waker, and whoever formats a ticket
-        // may hold the locks that the waker takes.
+        // Unlike `is_finished` it does not expire a task that is due: that calls its waker, and whoever formats a
+        // ticket may hold the locks that the waker takes.
         let finished = match &self.inner {
             Inner::Live(task) => task.header().is_due() || task.completion().is_ended(),
             Inner::Refused(_) | Inner::Spent => true,

@@ -9,8 +9,7 @@ use crate::error::{Error, SubmitError};
 use crate::report::Report;
 use crate::ticket::Ticket;
 
-/// A [`Ticket`] that resolves to the answer and its [`Report`]: [`Ticket::with_report`]. Dropping it is dropping the
-/// ticket.
+/// A [`Ticket`] that resolves to the answer and its [`Report`]: [`Ticket::with_report`]. Dropping it drops the ticket.
 ///
 /// # Panics
 /// Polling it again after it was ready panics, as a ticket does.
@@ -19,8 +18,8 @@ use crate::ticket::Ticket;
 pub struct WithReport<T>(Ticket<T>);
 
 impl<T> Ticket<T> {
-    /// Has the ticket tell with the answer how it was served. To be asked for at any time before the answer is taken;
-    /// measuring costs nothing extra, as the counters need the same.
+    /// Makes the ticket resolve to the answer and how it was served. Call it at any time before the answer is taken. It
+    /// costs nothing extra, because the counters measure the same.
     ///
     /// ```
     /// use chiplet_executor::{Executor, StealLevel, Topology};

@@ -1,8 +1,8 @@
 //! What flat memory brings: one graph of hnsw_rs, searched by that crate and by the `HnswTable` that its dump becomes.
 //!
-//! `cargo bench -p chiplet-index --features hnsw_rs --bench flat_memory`; `CHIPLET_SIMD=portable` before it leaves out the
-//! wide vector instructions. Both find the same rows, so that queries a second compare at equal recall. Rounds of both
-//! alternate; printed is the median of their ratios, with the lowest and the highest.
+//! `cargo bench -p chiplet-index --features hnsw_rs --bench flat_memory`; `CHIPLET_SIMD=portable` before it leaves out
+//! the wide vector instructions. Both find the same rows, so that queries a second compare at equal recall. Rounds of
+//! both alternate; printed is the median of their ratios, with the lowest and the highest.
 
 #[path = "../tests/common/mod.rs"]
 mod common;

@@ -36,11 +36,12 @@ pub enum AnyTable {
     Ivf(IvfTable),
 }
 
-/// Reads the table at `path`, whichever kind it is of, into memory of its own, in `place`, with all checksums compared.
+/// Reads the table at `path`, whichever kind it is of, into memory of its own, placed by `memory`, with all checksums
+/// compared.
 ///
 /// # Errors
-/// [`FileError`]: no table to search ([`FileError::OtherKind`] for [`KeyedRows`](crate::KeyedRows)), damaged, of a newer
-/// version, or too large for the memory.
+/// [`FileError`]: no table to search ([`FileError::OtherKind`] for [`KeyedRows`](crate::KeyedRows)), damaged, of a
+/// newer version, or too large for the memory.
 pub fn open(
     path: impl AsRef<Path>,
     memory: impl Into<MemoryPolicy>,
@@ -48,8 +49,8 @@ pub fn open(
     AnyTable::of(Image::load(path.as_ref(), memory)?)
 }
 
-/// Maps the table at `path`, whichever kind it is of: queries can be answered at once, and the system reads what they touch.
-/// Only the header is checked, see [`AnyTable::verify`].
+/// Maps the table at `path`, whichever kind it is of: queries can be answered at once, and the system reads what they
+/// touch. Only the header is checked, see [`AnyTable::verify`].
 ///
 /// # Safety
 /// As [`FlatTable::map`], whichever kind it is of: nobody writes to the file or cuts it off while the table lives.
@@ -102,7 +103,7 @@ impl AnyTable {
         each!(self, table => table.verify())
     }
 
-    /// What the system has given the table's memory up to now; `None` where that is Faiss' memory.
+    /// What the system has given the table's memory up to now; `None` if Faiss owns the memory.
     pub fn granted(&self) -> Option<Granted> {
         match self {
             Self::Flat(table) => Some(table.granted()),
@@ -125,9 +126,9 @@ impl AnyTable {
         }
     }
 
-    /// The row at `place` as the table keeps it: rounded to its format, and of length 1 (or 0) for [`Metric::Cosine`]. Where
-    /// it is kept twice it is the finer one. `None` beyond the last, and where no row is kept but what compares as it: codes
-    /// of parts, of fewer than 8 bits, or of rows that were mapped first.
+    /// The row at `place` as the table keeps it: rounded to its format, and of length 1 (or 0) for [`Metric::Cosine`].
+    /// If the table keeps two copies, it is the finer one. `None` beyond the last, and where the table keeps only codes
+    /// that do not give a row back: codes of parts, of fewer than 8 bits, or of rows that were mapped first.
     ///
     /// ```
     /// use chiplet_index::{AnyTable, FlatTable, Metric};
@@ -139,7 +140,7 @@ impl AnyTable {
     /// ```
     pub fn row(&self, place: usize) -> Option<Vec<f32>> {
         match self {
-            Self::Flat(table) => table.kept().row(place),
+            Self::Flat(table) => table.stored_rows().row(place),
             Self::Hnsw(table) => table.row(place),
             Self::Ivf(table) => table.row(place),
         }

@@ -1,10 +1,10 @@
-//! Exact distances in the place of coarse ones: what is asked of a table whose rows are compressed, and what becomes of its
-//! answer.
+//! Exact distances in the place of coarse ones: what is asked of a table whose rows are compressed, and what becomes of
+//! its answer.
 //!
-//! The rule stands here for [`Refined`](crate::Refined) tables and for those that keep the exact rows themselves: the table
-//! is asked for more rows than are wanted ([`RowFormat::reranked`]), all that it answers are compared with exact rows, and
-//! the nearest of these are the answer. A filter goes with the question, as a row that may not be returned need not be
-//! compared. A radius does not: it is one of exact distances.
+//! The rule stands here for [`Refined`](crate::Refined) tables and for those that keep the exact rows themselves: the
+//! table is asked for more rows than are wanted ([`RowFormat::reranked`]), all that it answers are compared with exact
+//! rows, and the nearest of these are the answer. A filter goes with the question, as a row that may not be returned
+//! need not be compared. A radius does not: it is one of exact distances.
 
 use chiplet_table::{Context, Neighbor, Query, SearchError};
 
@@ -43,12 +43,13 @@ pub trait ExactRows: Send + Sync {
     fn size_bytes(&self) -> u64;
 
     /// The distances of `query` to the rows `ids`, into `distances`, which has their length. `query` is as the metric
-    /// compares it: for [`Metric::Cosine`] of length 1 (or 0). What was read goes into `context`, and many rows are read with
-    /// a look at it now and then ([`Context::check`]). A store that waits for a disk or for another machine does so in
-    /// [`Context::block_in_place`].
+    /// compares it: for [`Metric::Cosine`] of length 1 (or 0). What was read goes into `context`, and many rows are
+    /// read with a look at it now and then ([`Context::check`]). A store that waits for a disk or for another machine
+    /// does so in [`Context::block_in_place`].
     ///
     /// # Errors
-    /// [`SearchError::Backend`] that names an id which has no row; [`SearchError::Stopped`]; what the store itself reports.
+    /// [`SearchError::Backend`] that names an id which has no row; [`SearchError::Stopped`]; what the store itself
+    /// reports.
     fn distances(
         &self,
         query: &[f32],

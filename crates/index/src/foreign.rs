@@ -1,5 +1,5 @@
-//! Reading what another library wrote and nobody vouches for: no size in it is believed before that many bytes are known to
-//! be there.
+//! Reading what another library wrote and nobody vouches for: no size in it is believed before that many bytes are
+//! known to be there.
 
 use std::fs::File;
 use std::io::{BufReader, Read};

@@ -96,8 +96,8 @@ pub(crate) fn check_count(ids: &[u64], rows: usize) -> Result<(), BuildError> {
 /// Rows that are sorted in one go: some milliseconds.
 const RUN: usize = 1 << 16;
 
-/// The numbers of `ids` in the order of these, equal ones in their own order. Runs are sorted and then merged, with a look at
-/// `watch` all along.
+/// The numbers of `ids` in the order of these, equal ones in their own order. Runs are sorted and then merged, with a
+/// look at `watch` all along.
 fn sorted(ids: &[u64], watch: &Watch<'_>) -> Result<Vec<usize>, BuildError> {
     let mut order: Vec<usize> = reserve::room(ids.len())?;
     for start in (0..ids.len()).step_by(RUN) {

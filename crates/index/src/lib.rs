@@ -7,11 +7,12 @@
 //! | [`IvfTable`] | Faiss, to build (feature `faiss`) | large or compressed tables; big `k` | by inverted lists |
 //! | [`Refined`] | any of them, or yours | exact distances from compressed rows | as the table that it refines |
 //!
-//! [`faiss_file`] reads indexes that Faiss wrote, without Faiss. [`KeyedRows`] hold values by key: what a service looks up for
-//! the rows found. The crate's `README.md` says how tables are built and saved, and what each query is answered.
+//! [`faiss_file`] reads indexes that Faiss wrote, without Faiss. [`KeyedRows`] hold values by key: what a service looks
+//! up for the rows found. The crate's `README.md` says how tables are built and saved, and what each query is answered.
 //!
-//! Any number of threads may search a table at once. Neighbours come in ascending order, ties by id. A split query has exactly
-//! the answer of an unsplit one. Every table reports the same distance for the same [`Metric`], and smaller is nearer.
+//! Any number of threads may search a table at once. Neighbours come in ascending order, ties by id. A split query has
+//! exactly the answer of an unsplit one. Every table reports the same distance for the same [`Metric`], and smaller is
+//! nearer.
 //!
 //! Your own index becomes a table by [`Table`](chiplet_table::Table), and its queries can be cut by
 //! [`SplitTable`](chiplet_table::SplitTable): `examples/own_index.rs` of the sources has both.
@@ -27,7 +28,6 @@ pub mod hnsw;
 mod ids;
 mod image;
 pub mod ivf;
-mod kept;
 mod kernel;
 mod keyed;
 mod metric;
@@ -38,6 +38,7 @@ mod progress;
 mod refined;
 mod reserve;
 mod rows;
+mod stored_rows;
 
 pub use any::{AnyTable, open, open_mapped};
 pub use chiplet_memory::{Granted, MemoryPolicy, Pages};

@@ -3,8 +3,8 @@
 //! A reported distance is always *smaller is nearer*, so that answers of different tables compare:
 //! L2 is the squared Euclidean distance (as Faiss reports it), cosine is `1 - cos`, inner product is
 //! negated. The arithmetic of one distance is the same in [`FlatTable`](crate::FlatTable) and
-//! [`HnswTable`](crate::HnswTable), bit for bit, on one machine; Faiss sums in an order of its own, so its distances agree
-//! to rounding.
+//! [`HnswTable`](crate::HnswTable), bit for bit, on one machine; Faiss sums in an order of its own, so its distances
+//! agree to rounding.
 //!
 //! Vectors longer than [`MAX_NORM`] are refused, so no distance is ever infinite or NaN.
 
@@ -66,9 +66,9 @@ impl Metric {
         distance[0]
     }
 
-    /// The reported distances between a prepared query and prepared `rows` (`[n][dim]`, one after the other), into `out`
-    /// (`[n]`): to the bit what [`Metric::distance`] says of each row. One call for a few hundred rows takes a fraction of
-    /// the time of a call for each.
+    /// The reported distances between a prepared query and prepared `rows` (`[n][dim]`, one after the other), into
+    /// `out` (`[n]`): to the bit what [`Metric::distance`] says of each row. One call for a few hundred rows takes a
+    /// fraction of the time of a call for each.
     ///
     /// ```
     /// use chiplet_index::Metric;
@@ -94,7 +94,8 @@ impl Metric {
         self.distances(Element::F32, query, rows, all, out);
     }
 
-    /// What is reported of a distance that codes claim, as they can claim one below the least or above the largest that there is.
+    /// What is reported of a distance that codes claim, as they can claim one below the least or above the largest that
+    /// there is.
     #[inline]
     pub(crate) fn reported(self, distance: f32) -> f32 {
         match self {
@@ -120,8 +121,8 @@ impl Metric {
         match self {
             Self::L2 => kernel::squared_l2(element, query, rows, positions, out),
             Self::Cosine => {
-                // 1 - cos = |q - r|^2 / 2 of vectors of length 1. 1 less their product, in f32, would be a multiple of 6e-8:
-                // nothing to tell rows apart that are within an angle of 1e-3 from the query.
+                // 1 - cos = |q - r|^2 / 2 of vectors of length 1. 1 less their product, in f32, would be a multiple of
+                // 6e-8: nothing to tell rows apart that are within an angle of 1e-3 from the query.
                 kernel::squared_l2(element, query, rows, positions, out);
                 if query.iter().all(|&x| x == 0.0) {
                     return out.fill(1.0);

@@ -24,7 +24,7 @@ pub struct Nearest {
 }
 
 impl Nearest {
-    /// Keeps none yet. Room is made for `k`, but for no more than some at once: `k` may be what a client asks for.
+    /// Keeps none yet. Memory for a large `k` grows as it is used, because a client may have asked for it.
     pub fn new(k: usize) -> Self {
         const ROOM: usize = 4_096;
         Self {

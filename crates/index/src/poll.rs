@@ -2,7 +2,8 @@
 
 use chiplet_table::{Context, SearchError};
 
-/// Nodes that a walk follows between two questions, at most: some 2,500 rows compared, 50 us or less where they are in cache.
+/// Nodes that a walk follows between two questions, at most: some 2,500 rows compared, 50 us or less where they are in
+/// cache.
 const STEPS: usize = 256;
 
 /// Rows that a walk compares for each node that it follows, about.

@@ -18,8 +18,8 @@ pub struct Progress {
     pub total: usize,
 }
 
-/// A stage of a build. Each reports `done == 0` when it begins and `done == total` when it ends. Which stages there are depends
-/// on the kind of table; they come in the order of this list.
+/// A stage of a build. Each reports `done == 0` when it begins and `done == total` when it ends. Which stages there are
+/// depends on the kind of table; they come in the order of this list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Stage {
@@ -27,8 +27,8 @@ pub enum Stage {
     Checking,
     /// Trying row formats ([`Fit`](crate::Fit)).
     Choosing,
-    /// Finding centroids and code books (IVF). One step of Faiss, which cannot be stopped: it reports nothing between begin
-    /// and end.
+    /// Finding centroids and code books (IVF). One step of Faiss, which cannot be stopped: it reports nothing between
+    /// begin and end.
     Training,
     /// Linking rows (HNSW), or adding them to lists (IVF).
     Adding,
@@ -52,8 +52,8 @@ impl fmt::Display for Stage {
 /// What a build tells, and asks. It ends with [`BuildError::Stopped`] at [`ControlFlow::Break`].
 pub(crate) type Report<'a> = Box<dyn FnMut(Progress) -> ControlFlow<()> + 'a>;
 
-/// The time between two reports of a stage: often enough for a smooth bar and for who waits for a build to stop, too seldom to
-/// cost anything.
+/// The time between two reports of a stage: often enough for a smooth bar and for who waits for a build to stop, too
+/// seldom to cost anything.
 pub(crate) const EVERY: Duration = Duration::from_millis(20);
 
 /// Short pieces of work between two looks at the clock, as a look takes some 25 ns and on some machines far more.

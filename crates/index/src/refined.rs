@@ -11,12 +11,12 @@ use crate::error::BuildError;
 use crate::exact::{Compared, ExactRows, nearest_exactly, widen_into, widened};
 use crate::flat::FlatTable;
 
-/// Any table, whose answers are compared once more with exact rows: `inner` is asked for half as many rows again as are
-/// wanted and 16 more, and the nearest of them by their exact rows are the answer, with their exact distances.
+/// A table that compares the answers of another one, `inner`, with exact rows: it asks `inner` for 1.5 times the wanted
+/// rows and 16 more, and answers with the nearest of them by exact distance.
 ///
-/// Ids are those of `inner`, and the exact rows must have all of them. A filter, `ef` and `nprobe` are applied by `inner`, a
-/// radius to exact distances. A query that is cut is refined once, where its parts are merged, and has the same answer
-/// however it was cut.
+/// Ids are those of `inner`, and the exact rows must have all of them. A filter, `ef` and `nprobe` are applied by
+/// `inner`, a radius to exact distances. A query that is cut is refined once, where its parts are merged, and has the
+/// same answer however it was cut.
 ///
 /// ```
 /// use chiplet_index::{FlatTable, HnswConfig, HnswTable, Metric, Refined, RowFormat};

@@ -1,5 +1,5 @@
-//! The largest pieces of memory that a build takes besides its table: an error if the system has none, where a `Vec` would
-//! end the process.
+//! The largest pieces of memory that a build takes besides its table: an error if the system has none, where a `Vec`
+//! would end the process.
 
 use chiplet_memory::{MemoryError, OsError};
 

@@ -10,7 +10,8 @@ use crate::reserve;
 /// Components that a row may have: their bytes can be counted, and a query of as many can be made.
 pub(crate) const MAX_DIM: usize = 1 << 24;
 
-/// How far from 1 the length of a row may be that is taken as one of length 1: `f32` rounding over thousands of components.
+/// How far from 1 the length of a row may be that is taken as one of length 1: `f32` rounding over thousands of
+/// components.
 const NORM_TOLERANCE: f64 = 1e-3;
 
 /// How many rows `rows` (`[n][dim]`) are.
@@ -96,12 +97,12 @@ pub(crate) fn prepared<'a>(
 }
 
 impl Metric {
-    /// `rows` (`[n][dim]`) as any table of this metric takes them, for who hands them to another library: checked, and scaled to
-    /// length 1 for cosine.
+    /// `rows` (`[n][dim]`) prepared as the tables of this metric do it, for use with another library: checked, and
+    /// scaled to length 1 for cosine.
     ///
     /// # Errors
-    /// [`BuildError::ZeroDimension`], [`BuildError::RaggedRows`], [`BuildError::NotFinite`], [`BuildError::RowTooLong`],
-    /// [`BuildError::Memory`].
+    /// [`BuildError::ZeroDimension`], [`BuildError::RaggedRows`], [`BuildError::NotFinite`],
+    /// [`BuildError::RowTooLong`], [`BuildError::Memory`].
     pub fn prepare_rows(self, rows: &[f32], dim: usize) -> Result<Cow<'_, [f32]>, BuildError> {
         let watch = Watch::none();
         check(rows, dim, self, &watch)?;

@@ -84,7 +84,7 @@ pub enum MemoryError {
     },
 }
 
-/// What the system said, by its number.
+/// An error of the operating system, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OsError {
     code: Option<i32>,

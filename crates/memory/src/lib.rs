@@ -1,7 +1,7 @@
 //! Memory that a table owns: [`Region`]s with huge pages, filled in place or mapped from a file.
 //!
-//! A table of tens of megabytes in 4 KiB pages needs more page-table entries than a core caches, so searches miss in the TLB.
-//! A region asks for huge pages, maps files, and says what the kernel gave.
+//! A table of tens of megabytes in 4 KiB pages needs more page-table entries than a core caches, so searches miss in
+//! the TLB. A region asks for huge pages, maps files, and says what the kernel gave.
 //!
 //! ```
 //! use chiplet_memory::{Pages, Region};
@@ -21,11 +21,11 @@
 //! | 1 MiB and more | as [`Pages`] says; a last part of at least 1 MiB gets a huge page | 2 MiB, a page with [`Pages::Small`] |
 //! | part of a file | the system's file cache | as the offset in the file is, up to a page |
 //!
-//! So a region never costs twice what it holds, except with [`Pages::HugeTlb`]. Elsewhere than on Linux every region is on the
-//! heap, and a file is read instead of mapped.
+//! So a region never costs twice what it holds, except with [`Pages::HugeTlb`]. Elsewhere than on Linux every region is
+//! on the heap, and a file is read instead of mapped.
 //!
-//! The kernel puts a page on the NUMA node of the core that first uses it. [`MemoryPolicy::on`] names another node before that.
-//! Nothing is moved later: whoever wants memory elsewhere copies it.
+//! The kernel puts a page on the NUMA node of the core that first uses it. [`MemoryPolicy::on`] names another node
+//! before that. Nothing is moved later: whoever wants memory elsewhere copies it.
 
 mod error;
 mod granted;
@@ -48,6 +48,6 @@ pub use pages::Pages;
 pub use policy::MemoryPolicy;
 pub use region::Region;
 
-/// What every region of its own memory, and every file part at a multiple of it, is aligned to: a cache line of x86-64 and of
-/// most ARM processors, and the widest vector register. Bytes.
+/// The alignment in bytes of every region in own memory, and of every part of a file that begins at a multiple of it: a
+/// cache line of x86-64 and of most ARM processors, and the widest vector register.
 pub const ALIGNMENT: usize = 64;

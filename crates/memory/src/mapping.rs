@@ -152,9 +152,9 @@ impl Mapping {
     }
 
     pub(crate) fn as_slice(&self) -> &[u8] {
-        // SAFETY: `start + bytes <= mapped <= isize::MAX` readable bytes of this mapping, initialised by the kernel (zeros
-        // or the file), alive as long as `self`. Own memory is written only through `as_mut_slice`, whose `&mut` excludes
-        // this slice; a file is not written by `Region::map`'s contract.
+        // SAFETY: `start + bytes <= mapped <= isize::MAX` readable bytes of this mapping, initialised by the kernel
+        // (zeros or the file), alive as long as `self`. Own memory is written only through `as_mut_slice`, whose `&mut`
+        // excludes this slice; a file is not written by `Region::map`'s contract.
         unsafe { slice::from_raw_parts(self.pages.add(self.start).as_ptr(), self.bytes) }
     }
 
@@ -201,7 +201,8 @@ impl Mapping {
         Ok(self.bytes)
     }
 
-    /// Reads a file in, page by page. Own memory cannot be had by reading it, and its owner is about to write it anyway.
+    /// Reads a file in, page by page. Own memory cannot be had by reading it, and its owner is about to write it
+    /// anyway.
     fn touch(&self, mut progress: impl FnMut(usize, usize)) -> usize {
         if !self.of_file {
             return 0;
@@ -232,8 +233,8 @@ impl Drop for Mapping {
     }
 }
 
-/// Unmaps `bytes` bytes at `start`, some of a mapping's end that is of no use. If the kernel refuses (it may where that needs
-/// one more area than `vm.max_map_count`), they stay as address space that holds no memory.
+/// Unmaps `bytes` bytes at `start`, some of a mapping's end that is of no use. If the kernel refuses (it may where that
+/// needs one more area than `vm.max_map_count`), they stay as address space that holds no memory.
 ///
 /// # Safety
 /// The range is page-aligned and the caller's, and nothing refers to it.

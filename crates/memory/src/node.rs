@@ -27,11 +27,11 @@ const MOVED: usize = 16_384;
 /// Nodes are below this (`MAX_NUMNODES` of the kernel's largest configuration).
 const NODES: usize = 1_024;
 
-/// Has pages of `addresses` that are first used from now on lie on `nodes`: on one as long as it has room, on several in turn.
-/// Does nothing without nodes.
+/// Has pages of `addresses` that are first used from now on lie on `nodes`: on one as long as it has room, on several
+/// in turn. Does nothing without nodes.
 ///
-/// Preferred, not bound: where a node is full the kernel ends a process whose memory may lie nowhere else. So nothing is
-/// refused either where this process may not ask, as in a container without `CAP_SYS_NICE`.
+/// Preferred, not bound: where a node is full the kernel ends a process whose memory may lie nowhere else. So nothing
+/// is refused either where this process may not ask, as in a container without `CAP_SYS_NICE`.
 pub(crate) fn bind(addresses: Range<usize>, nodes: &[u32]) -> io::Result<()> {
     if nodes.is_empty() {
         return Ok(());
@@ -52,8 +52,8 @@ pub(crate) fn bind(addresses: Range<usize>, nodes: &[u32]) -> io::Result<()> {
         1 => libc::MPOL_PREFERRED,
         _ => libc::MPOL_INTERLEAVE,
     };
-    // SAFETY: the kernel reads `NODES` bits of the mask, which it takes for one less than it is told. It changes no content:
-    // the range is the caller's to have, and what is used of it stays where it is.
+    // SAFETY: the kernel reads `NODES` bits of the mask, which it takes for one less than it is told. It changes no
+    // content: the range is the caller's to have, and what is used of it stays where it is.
     let result = unsafe {
         libc::syscall(
             libc::SYS_mbind,
@@ -134,8 +134,9 @@ fn sample(addresses: Range<usize>, wanted: usize) -> Option<Vec<i32>> {
         .map(|at| ((pages.start + pages.len() * at / count) * page) as *const c_void)
         .collect();
     let mut status = vec![-1_i32; count];
-    // SAFETY: process 0 is this one, and without target nodes no page is moved. The kernel reads `count` addresses, which it
-    // does not follow but looks up, and writes as many numbers: both vectors are that long and live until it returns.
+    // SAFETY: process 0 is this one, and without target nodes no page is moved. The kernel reads `count` addresses,
+    // which it does not follow but looks up, and writes as many numbers: both vectors are that long and live until it
+    // returns.
     let result = unsafe {
         libc::syscall(
             libc::SYS_move_pages,

@@ -10,7 +10,7 @@ pub enum Pages {
     /// `/sys/kernel/mm/transparent_hugepage/enabled` at `madvise` or `always`, which is how systems come.
     #[default]
     Transparent,
-    /// Huge pages of 2 MiB that were reserved with `sysctl vm.nr_hugepages`, or an error: they cannot be taken away or split.
-    /// A region under 1 MiB gets small pages.
+    /// Huge pages of 2 MiB that were reserved with `sysctl vm.nr_hugepages`, or an error: they cannot be taken away or
+    /// split. A region under 1 MiB gets small pages.
     HugeTlb,
 }

@@ -2,7 +2,7 @@
 
 use crate::pages::Pages;
 
-/// Where memory is to lie, and in which pages. Where nothing else is said, [`Pages`] alone will do.
+/// Where memory is to lie, and in which pages. [`Pages`] alone is enough if the nodes do not matter.
 ///
 /// ```
 /// use chiplet_memory::{Pages, MemoryPolicy, Region};
@@ -18,11 +18,12 @@ pub struct MemoryPolicy {
 }
 
 impl MemoryPolicy {
-    /// On this NUMA node as long as it has room, then on others; on several of them, page by page in turn: a socket whose
-    /// memory is several nodes (NPS2, NPS4) reads from all its channels so. Anywhere without nodes: where it is first written.
+    /// On these NUMA nodes as long as they have room, then on others. Pages are spread over several nodes in turn, so
+    /// that a socket with several nodes (NPS2, NPS4) reads from all its channels. Without nodes, memory lies where it
+    /// is first written.
     ///
-    /// It holds for memory of 64 KiB and more that is not mapped from a file, and where the system lets the process ask: Docker's
-    /// default seccomp profile wants `CAP_SYS_NICE` for that. What is there is never moved.
+    /// It holds for memory of 64 KiB and more that is not mapped from a file, and where the system lets the process
+    /// ask: Docker's default seccomp profile wants `CAP_SYS_NICE` for that. What is there is never moved.
     #[must_use]
     pub fn on(nodes: impl IntoIterator<Item = u32>) -> Self {
         Self {

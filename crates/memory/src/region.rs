@@ -19,8 +19,8 @@ use crate::policy::MemoryPolicy;
 #[cfg(target_os = "linux")]
 use crate::smaps;
 
-/// A region below this is on the heap: a mapping would cost it an area of the kernel's, of which a process has 65,530, and up
-/// to a page.
+/// A region below this is on the heap: a mapping would cost it an area of the kernel's, of which a process has 65,530,
+/// and up to a page.
 #[cfg(target_os = "linux")]
 const TINY: usize = 64 << 10;
 
@@ -33,7 +33,7 @@ const PIECE: usize = 1 << 20;
 pub struct Region {
     backing: Backing,
     /// What was asked for; `None` for a file.
-    place: Option<MemoryPolicy>,
+    policy: Option<MemoryPolicy>,
 }
 
 enum Backing {
@@ -43,17 +43,17 @@ enum Backing {
 }
 
 impl Region {
-    /// `bytes` bytes of zeros. The system finds room for them now; memory they take when they are first written, or when
-    /// [`Region::populate`] says so.
+    /// `bytes` bytes of zeros. The system finds room for them now; memory they take when they are first written, or
+    /// when [`Region::populate`] says so.
     ///
     /// # Errors
-    /// [`MemoryError::TooLarge`], [`MemoryError::Refused`]; [`MemoryError::HugePages`] with [`Pages::HugeTlb`](crate::Pages::HugeTlb);
-    /// [`MemoryError::Bind`] with nodes.
+    /// [`MemoryError::TooLarge`], [`MemoryError::Refused`]; [`MemoryError::HugePages`] with
+    /// [`Pages::HugeTlb`](crate::Pages::HugeTlb); [`MemoryError::Bind`] with nodes.
     pub fn new(bytes: usize, memory: impl Into<MemoryPolicy>) -> Result<Self, MemoryError> {
         let memory = memory.into();
         Ok(Self {
             backing: Backing::new(bytes, &memory)?,
-            place: Some(memory),
+            policy: Some(memory),
         })
     }
 
@@ -72,10 +72,10 @@ impl Region {
     /// ```
     ///
     /// # Safety
-    /// As long as the region lives, nobody may write to the file or cut it off, this process or another. If it is cut off,
-    /// reading what it has lost ends the process (`SIGBUS`). If it is overwritten, bytes change that Rust takes for
-    /// constant. Replace such a file by renaming a new one to its name, as `save` of chiplet's tables does: the region keeps
-    /// the old one.
+    /// As long as the region lives, nobody may write to the file or cut it off, this process or another. If it is cut
+    /// off, reading what it has lost ends the process (`SIGBUS`). If it is overwritten, bytes change that Rust takes
+    /// for constant. Replace such a file by renaming a new one to its name, as `save` of chiplet's tables does: the
+    /// region keeps the old one.
     ///
     /// # Errors
     /// [`MemoryError::ShortFile`], [`MemoryError::TooLarge`], [`MemoryError::Map`].
@@ -96,7 +96,7 @@ impl Region {
         }
         Ok(Self {
             backing: Backing::of_file(file, offset, bytes)?,
-            place: None,
+            policy: None,
         })
     }
 
@@ -114,7 +114,7 @@ impl Region {
     /// The bytes, to be written; `None` for a file.
     #[must_use]
     pub fn as_mut_slice(&mut self) -> Option<&mut [u8]> {
-        self.place.as_ref()?;
+        self.policy.as_ref()?;
         match &mut self.backing {
             Backing::Heap(heap) => Some(heap.as_mut_slice()),
             #[cfg(target_os = "linux")]
@@ -137,17 +137,17 @@ impl Region {
     /// Whether this is a part of a file.
     #[must_use]
     pub fn is_mapped(&self) -> bool {
-        self.place.is_none()
+        self.policy.is_none()
     }
 
     /// Where it was to lie; `None` for a file.
     #[must_use]
     pub fn policy(&self) -> Option<&MemoryPolicy> {
-        self.place.as_ref()
+        self.policy.as_ref()
     }
 
-    /// Makes all of it resident now rather than at first use: own memory is zeroed, a file is read. `progress` is called
-    /// after each 32 MiB with the bytes done and all bytes. Returns the bytes that were done.
+    /// Makes all of it resident now rather than at first use: own memory is zeroed, a file is read. `progress` is
+    /// called after each 32 MiB with the bytes done and all bytes. Returns the bytes that were done.
     ///
     /// Linux can do this since 5.14. Before, a file is read all the same, and own memory is left to its first use: the
     /// result is 0.
@@ -167,11 +167,11 @@ impl Region {
         }
     }
 
-    /// A copy in memory of its own: in pages of the same kind, those of [`Pages::default`](crate::Pages) for a file, and on
-    /// these NUMA nodes as [`MemoryPolicy::on`] has it.
+    /// A copy in memory of its own: in pages of the same kind, those of [`Pages::default`](crate::Pages) for a file,
+    /// and on these NUMA nodes as [`MemoryPolicy::on`] has it.
     ///
-    /// `pace` is told before each piece of at most 1 MiB how many bytes come next, and may take its time. With `false` the
-    /// copy is given up: `None`.
+    /// Before each piece of at most 1 MiB, `pace` gets the number of its bytes, and may wait. If it returns `false`,
+    /// the copy is given up: `None`.
     ///
     /// # Errors
     /// As [`Region::new`].
@@ -181,11 +181,11 @@ impl Region {
         pace: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Option<Self>, MemoryError> {
         let pages = self
-            .place
+            .policy
             .as_ref()
-            .map_or_else(Default::default, |place| place.pages);
-        let place = MemoryPolicy::on(nodes.iter().copied()).pages(pages);
-        let mut copy = Self::new(self.len(), place)?;
+            .map_or_else(Default::default, |policy| policy.pages);
+        let policy = MemoryPolicy::on(nodes.iter().copied()).pages(pages);
+        let mut copy = Self::new(self.len(), policy)?;
         let bytes = copy.as_mut_slice();
         let bytes = bytes.expect("a new region is its own memory");
         for (from, to) in self.as_slice().chunks(PIECE).zip(bytes.chunks_mut(PIECE)) {
@@ -197,9 +197,10 @@ impl Region {
         Ok(Some(copy))
     }
 
-    /// The NUMA nodes that hold it, each with how many bytes, by a sample of its pages that are in memory; what is not yet in
-    /// memory is on none. Empty if nothing is in memory yet, or the system does not say: it is on the heap (under 64 KiB), not
-    /// Linux, or a container that may not ask (`move_pages` needs `CAP_SYS_NICE` under Docker's default seccomp profile).
+    /// The NUMA nodes that hold it, each with how many bytes, by a sample of its pages that are in memory; what is not
+    /// yet in memory is on none. Empty if nothing is in memory yet, or the system does not say: it is on the heap
+    /// (under 64 KiB), not Linux, or a container that may not ask (`move_pages` needs `CAP_SYS_NICE` under Docker's
+    /// default seccomp profile).
     #[must_use]
     pub fn residence(&self) -> Vec<(u32, u64)> {
         match &self.backing {
@@ -228,11 +229,11 @@ impl Region {
         }
     }
 
-    /// What the kernel has given up to now. It reads `/proc/self/smaps`, so it takes milliseconds with many regions: for
-    /// reports, not for a query's way.
+    /// What the kernel has given up to now. It reads `/proc/self/smaps`, which takes milliseconds with many regions:
+    /// use it for reports, not for each query.
     #[must_use]
     pub fn granted(&self) -> Granted {
-        let pages = self.place.as_ref().map(|place| place.pages);
+        let pages = self.policy.as_ref().map(|policy| policy.pages);
         match &self.backing {
             // No pages of its own.
             Backing::Heap(heap) => Granted {
@@ -259,22 +260,22 @@ impl fmt::Debug for Region {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Region")
             .field("bytes", &self.len())
-            .field("place", &self.place)
+            .field("policy", &self.policy)
             .finish_non_exhaustive()
     }
 }
 
 impl Backing {
     #[cfg(target_os = "linux")]
-    fn new(bytes: usize, place: &MemoryPolicy) -> Result<Self, MemoryError> {
+    fn new(bytes: usize, policy: &MemoryPolicy) -> Result<Self, MemoryError> {
         if bytes < TINY {
             return Heap::new(bytes).map(Self::Heap);
         }
-        let layout = Layout::of(bytes, place.pages, rustix::param::page_size());
+        let layout = Layout::of(bytes, policy.pages, rustix::param::page_size());
         let layout = layout.ok_or(MemoryError::TooLarge { bytes })?;
-        let mapping = Mapping::anonymous(bytes, layout, place.pages)?;
-        node::bind(mapping.addresses(), &place.nodes).map_err(|source| MemoryError::Bind {
-            nodes: place.nodes.clone(),
+        let mapping = Mapping::anonymous(bytes, layout, policy.pages)?;
+        node::bind(mapping.addresses(), &policy.nodes).map_err(|source| MemoryError::Bind {
+            nodes: policy.nodes.clone(),
             source: source.into(),
         })?;
         Ok(Self::Mapping(mapping))

@@ -1,7 +1,7 @@
 //! What a worker that is free does next: the steal ladder, level by level, and whom it helps.
 //!
-//! A driver asks for the next [`Attempt`], makes it, and asks again if it finds nothing. It says what came of it, where that
-//! matters to what follows: [`Ladder::found`], [`Ladder::goes_away`], [`Ladder::lists`].
+//! A driver asks for the next [`Attempt`], makes it, and asks again if it finds nothing. It says what came of it, where
+//! that matters to what follows: [`Ladder::found`], [`Ladder::goes_away`], [`Ladder::lists`].
 
 use crate::group::{Crossing, Faces};
 use chiplet_table::Class;
@@ -16,15 +16,16 @@ const LOOK_BEHIND: u32 = 8;
 /// What a worker that is free tries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attempt {
-    /// To take part in what a sibling has started, if there is enough left of it for one more. It came before any task that
-    /// waits, and ends sooner.
+    /// To take part in what a sibling has started, if there is enough left of it for one more. It came before any task
+    /// that waits, and ends sooner.
     Join,
     /// To take the next task of this group, whose queue has fallen behind the own group's, though that is not empty.
     Relieve(usize),
-    /// To take the next task of its own group ([`Group::take`](crate::group::Group::take)), [returning](Ladder::returns) if
-    /// it was away.
+    /// To take the next task of its own group ([`Group::take`](crate::group::Group::take)),
+    /// [returning](Ladder::returns) if it was away.
     Own,
-    /// To stay awake for a moment ([`Group::spin`](crate::group::Group::spin)): a task that comes meanwhile starts at once.
+    /// To stay awake for a moment ([`Group::spin`](crate::group::Group::spin)): a task that comes meanwhile starts at
+    /// once.
     Spin,
     /// To join the sleepers ([`Group::rest`](crate::group::Group::rest)).
     Rest,
@@ -77,8 +78,8 @@ enum Standing {
 }
 
 impl Ladder {
-    /// What to try next. `helped` is the group whose task the worker has run last besides its `own`; `joins` says whether
-    /// siblings may have started something.
+    /// What to try next. `helped` is the group whose task the worker has run last besides its `own`; `joins` says
+    /// whether siblings may have started something.
     #[inline]
     pub fn next(
         &mut self,
@@ -92,7 +93,8 @@ impl Ladder {
             match self.stage {
                 Stage::Join => {
                     self.stage = Stage::Relieve;
-                    // Whoever comes back from another group's task is counted as away until it has looked at its own queue.
+                    // Whoever comes back from another group's task is counted as away until it has looked at its own
+                    // queue.
                     if joins && !self.is_away() {
                         return Attempt::Join;
                     }
@@ -198,8 +200,8 @@ impl Ladder {
         self.standing == Standing::Away
     }
 
-    /// The worker has joined the sleepers unless the queue is `closed`; it may cross if it `goes`, and take part in what others
-    /// have started if its group `spares` it.
+    /// The worker has joined the sleepers unless the queue is `closed`; it may cross if it `goes`, and take part in
+    /// what others have started if its group `spares` it.
     pub fn lists(&mut self, goes: bool, spares: bool, closed: bool) {
         self.listed = !closed;
         self.stage = match goes {
@@ -228,8 +230,8 @@ pub fn victim(faces: &impl Faces, own: usize) -> Option<usize> {
 }
 
 /// Calls up to `wanted` workers to the help of `group`, of the [nearest](Faces::nearest) groups that have some to spare
-/// and [may help](Faces::may_help) it; returns how many came. `call` wakes one of a group. One group may have several, so
-/// it is asked until it lends none.
+/// and [may help](Faces::may_help) it; returns how many came. `call` wakes one of a group. One group may have several,
+/// so it is asked until it lends none.
 pub fn call_helpers<C, F: Faces>(
     caller: &mut C,
     faces: impl Fn(&C) -> &F,
@@ -256,8 +258,9 @@ pub fn call_helpers<C, F: Faces>(
     called
 }
 
-/// Calls up to `wanted` workers of groups that would rather keep them to the help of `group`, for a task that is overdue: one
-/// of each of the nearest that [may help](Faces::may_help) it. `call` wakes one of a group, if it lends any.
+/// Calls up to `wanted` workers of groups that would rather keep them to the help of `group`, for a task that is
+/// overdue: one of each of the nearest that [may help](Faces::may_help) it. `call` wakes one of a group, if it lends
+/// any.
 pub fn call_lenders<C, F: Faces>(
     caller: &mut C,
     faces: impl Fn(&C) -> &F,
@@ -280,14 +283,14 @@ pub fn call_lenders<C, F: Faces>(
 
 /// A busy worker's looks at other groups' queues.
 ///
-/// Where nobody is idle nobody crosses. What waits at a group whose workers have stopped, because the system runs something
-/// else on their cores or their tasks take much longer than usual, would wait longer than anything elsewhere.
+/// Where nobody is idle nobody crosses. What waits at a group whose workers have stopped, because the system runs
+/// something else on their cores or their tasks take much longer than usual, would wait longer than anything elsewhere.
 #[derive(Clone, Copy, Debug, Default)]
 struct Looks(u32);
 
 impl Looks {
-    /// The group to look at before the next task, if it is time to: once a worker has found one behind it looks each time,
-    /// until that has caught up. `helped` is the group whose task it has just run, if that is not its `own`.
+    /// The group to look at before the next task, if it is time to: once a worker has found one behind it looks each
+    /// time, until that has caught up. `helped` is the group whose task it has just run, if that is not its `own`.
     #[inline]
     fn next(
         &mut self,

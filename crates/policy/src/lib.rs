@@ -1,27 +1,26 @@
-//! chiplet's decisions as plain functions over values: where a table lives, when a placement changes, how
-//! a query is cut, who may take work from whom.
+//! chiplet's decisions as plain functions over values: where a table lives, when a placement changes, how a query is
+//! cut, who may take work from whom.
 //!
-//! **Everything here is pure.** No thread, clock, file or random number: a moment comes in as a [`Time`], load and traffic as
-//! numbers, queues as counts, and decisions come out as values. Equal arguments give equal answers. So the executor and a
-//! simulator share this code, and a decision can be replayed from a log.
+//! **Everything here is pure**: no thread, clock, file or random number. Equal arguments give equal answers. So the
+//! executor and a simulator share this code, and a decision can be replayed from a log.
 //!
 //! | question | answered by |
 //! |---|---|
 //! | how fast is a domain? | [`Speed`] |
-//! | how much load and traffic has a table now? | [`UsageWindows`] |
-//! | how long do queries wait in a domain that is so busy? | [`predicted_wait`] |
-//! | which domains are a table's homes? | [`assign_homes`], [`hot_cold`], [`assign_home`]; the result is a [`Placement`] |
+//! | what load and traffic has a table? | [`UsageWindows`] |
+//! | how long do queries wait in so busy a domain? | [`predicted_wait`] |
+//! | which domains are a table's homes? | [`assign_homes`], [`hot_cold`], [`assign_home`] give a [`Placement`] |
 //! | is it time to move tables? | [`Trigger`], [`TriggerConfig`] |
 //! | all of these, kept up to date | [`Planner`] |
-//! | which of the tasks that wait is next, and which are refused? | [`queue::Queue`] |
+//! | which waiting task is next, which are refused? | [`queue::Queue`] |
 //! | into which queue does a task go? | [`route::choose`] |
 //! | whom does a task wake, who may sleep, who helps whom? | [`group::Group`] |
 //! | how much of an IVF query does a core scan next? | [`next_unit`] |
-//! | may an idle core help another domain, or a busy one? | [`is_worth_crossing`], [`has_surplus_worker`], [`ladder`] |
-//! | in which order does a group look at the others? | [`neighbours`], [`overflow_domains`] |
+//! | may an idle or a busy core help another domain? | [`is_worth_crossing`], [`has_surplus_worker`], [`ladder`] |
+//! | in which order does a group look at others? | [`neighbours`], [`overflow_domains`] |
 //!
-//! Floats that are NaN, infinite or negative never panic: as load they count as 0, as a threshold they are replaced by the
-//! documented default.
+//! Floats that are NaN, infinite or negative never panic: as load they count as 0, as a threshold the documented
+//! default replaces them.
 
 // The names by which `settings!` finds this crate and serde, wherever it is used.
 #[cfg(feature = "serde")]

@@ -105,12 +105,14 @@ pub fn neighbours(topology: &Topology, domains: &[DomainId]) -> Vec<Neighbours> 
     (0..count).map(nearest).collect()
 }
 
-/// The domains that a new task of `table` may go to when [`is_worth_rebalancing`](crate::is_worth_rebalancing) says so, as positions in a list of `others`
-/// domains: three at most, and always the same, so that what goes elsewhere finds a warm cache there.
+/// The domains that a new task of `table` may go to when [`is_worth_rebalancing`](crate::is_worth_rebalancing) says so,
+/// as positions in a list of `others` domains: three at most, and always the same, so that what goes elsewhere finds a
+/// warm cache there.
 ///
-/// With any domain instead, drawn for each task, a table whose home is asked for more than it can do is cold in all caches,
-/// and evicts there what other tables need. Simulated at saturation (the paper's tables at five sizes, two seeds each), p99
-/// is 0.93 times as long on average (0.82-1.04), p999 0.92 (0.82-1.10), and throughput the same (0.97-1.04).
+/// With any domain instead, drawn for each task, a table whose home is asked for more than it can do is cold in all
+/// caches, and evicts there what other tables need. Simulated at saturation (the paper's tables at five sizes, two
+/// seeds each), p99 is 0.93 times as long on average (0.82-1.04), p999 0.92 (0.82-1.10), and throughput the same
+/// (0.97-1.04).
 ///
 /// ```
 /// use chiplet_policy::{TableId, overflow_domains};

@@ -108,8 +108,8 @@ impl Homes {
         }
     }
 
-    /// Homes with just these weights, in any order. `None` unless each is at least 1, they sum to [`Home::WHOLE`], and no
-    /// domain is named twice.
+    /// Homes with just these weights, in any order. `None` unless each is at least 1, they sum to [`Home::WHOLE`], and
+    /// no domain is named twice.
     #[doc(hidden)]
     pub fn from_weights(homes: impl IntoIterator<Item = Home>) -> Option<Self> {
         let mut homes: Vec<Home> = homes.into_iter().collect();

@@ -74,8 +74,8 @@ pub enum Event {
     Look,
 }
 
-/// From the wake-up of a worker until it looks for work, in a replay: so long, and as many nanoseconds more as its number
-/// says. So two that are woken at once come one after the other.
+/// In a replay, the time from a worker's wake-up until it looks for work. Each worker's number is added in nanoseconds,
+/// so that two that are woken at once come one after the other.
 pub fn wake_time(worker: usize) -> Duration {
     Duration::from_nanos(5_000 + worker as u64)
 }

@@ -22,9 +22,9 @@ pub fn shorter(faces: &impl Faces, [first, second]: [usize; 2], class: Class, pa
     }
 }
 
-/// The group that should have a task of `table` and `class` instead of its home, so that queues stay alike, if any: its
-/// queue is shorter by more than chance and a cold cache are worth. A table that asks for more than its share waits at
-/// home: others need not pay for it.
+/// The group that should get a task of `table` and `class` instead of its home, if any: its queue is so much shorter
+/// that a cold cache is worth it. So queues stay alike. A table over its share waits at home: others need not pay for
+/// it.
 #[inline]
 pub fn evens_out(
     faces: &impl Faces,
@@ -91,9 +91,8 @@ pub struct Unplaced<L> {
     pub load: L,
 }
 
-/// Puts `load` into a queue: that of its table's home, unless another should have it; if the home is full, that of a group
-/// with workers to spare, for whoever is idle there should rather run it than it be refused. Returns how fast the table's
-/// tasks come, if it is at home.
+/// Puts `load` into a queue: that of its table's home, unless another should have it. If the home is full, a group with
+/// workers to spare gets it, which is better than a refusal. Returns how fast the table's tasks come, if it is at home.
 #[inline]
 pub fn choose<L>(queues: &mut impl Queues<L>, load: L) -> Result<Option<Pace>, Unplaced<L>> {
     let mut home = queues.home();
@@ -108,8 +107,8 @@ pub fn choose<L>(queues: &mut impl Queues<L>, load: L) -> Result<Option<Pace>, U
         Ok(pace) => return Ok(Some(pace)),
         Err(refused) => refused,
     };
-    // The home had its workers taken away between the look and the push: the table has another by now. Where queries know
-    // no home the next group will do; so it will if homes change faster than this can follow.
+    // The home had its workers taken away between the look and the push: the table has another by now. Where queries
+    // know no home the next group will do; so it will if homes change faster than this can follow.
     for step in 0..=queues.groups() {
         if refusal != Refusal::Vacant {
             break;

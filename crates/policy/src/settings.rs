@@ -47,8 +47,8 @@ macro_rules! settings {
     };
 }
 
-/// With the feature `serde` settings are read and written by the names of their fields. What is left out has its default, and
-/// a name that is none is an error. The feature is this crate's, wherever the struct is.
+/// With the feature `serde` settings are read and written by the names of their fields. What is left out has its
+/// default, and a name that is none is an error. The feature is this crate's, wherever the struct is.
 #[cfg(feature = "serde")]
 #[doc(hidden)]
 #[macro_export]

@@ -17,8 +17,8 @@ pub struct Speed {
 }
 
 impl Speed {
-    /// What each tick leaves of what was known: half is left after about seven. Steady against one odd tick, quick to follow
-    /// a new mix of tables.
+    /// What each tick leaves of what was known: half is left after about seven. Steady against one odd tick, quick to
+    /// follow a new mix of tables.
     const KEEP: f64 = 0.9;
 
     /// Busy seconds below which nothing is told.

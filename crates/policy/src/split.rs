@@ -13,20 +13,20 @@ settings! {
         /// 0.94 us, affinitypool 1.07 us), so hand-over stays under a tenth of the work. 0 counts as 1.
         /// With `None` no query is cut.
         pub min_unit_bytes: Option<u64> = Some(256 << 10),
-        /// Bytes that a unit should scan at most, if anybody else could take a part, however busy all of them are now: a
-        /// sibling that becomes free a little later still finds something. Default 4 MiB: some 160 us for one core, so
-        /// that the 5 us that each more unit of a Faiss index costs stay under a few per cent. Less than `min_unit_bytes`
-        /// counts as that.
+        /// Bytes that a unit should scan at most, if anybody else could take a part, however busy all of them are now:
+        /// a sibling that becomes free a little later still finds something. Default 4 MiB: some 160 us for one core,
+        /// so that the 5 us that each more unit of a Faiss index costs stay under a few per cent. Less than
+        /// `min_unit_bytes` counts as that.
         pub max_unit_bytes: u64 = 4 << 20,
-        /// Units for each core that takes part, of what is left when one is taken. Default 2: with a single unit a core,
-        /// one slow core holds up the whole query; with two, the others take half of its part. A third was measured too:
-        /// what it gains in balance on two cores, it loses to the 5 us that each more unit of a Faiss index costs. 0
-        /// counts as 1.
+        /// Units for each core that takes part, of what is left when one is taken. Default 2: with a single unit a
+        /// core, one slow core holds up the whole query; with two, the others take half of its part. A third was
+        /// measured too: what it gains in balance on two cores, it loses to the 5 us that each more unit of a Faiss
+        /// index costs. 0 counts as 1.
         #[doc(hidden)]
         pub units_per_core: u32 = 2,
-        /// A table of more than so many times its home's cache is a stream: workers that other domains can spare take scan
-        /// units of its queries, too. No cache keeps it, so it is read from memory wherever it is scanned, and more domains
-        /// have more links to memory. Default 2. With `None` units never leave their domain.
+        /// A table of more than so many times its home's cache is a stream: workers that other domains can spare take
+        /// scan units of its queries, too. No cache keeps it, so it is read from memory wherever it is scanned, and
+        /// more domains have more links to memory. Default 2. With `None` units never leave their domain.
         pub stream_caches: Option<u32> = Some(2),
     }
 }
@@ -86,7 +86,7 @@ impl SplitConfig {
     }
 }
 
-/// Who there is to scan a query's lists, at one moment.
+/// The cores that can scan a query's lists, at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hands {
     /// Cores that take part, the one that asks among them.
@@ -98,8 +98,8 @@ pub struct Hands {
 }
 
 impl Hands {
-    /// Cores that this query may count on: those inside and those that are free to come, but for one for each task
-    /// that waits. At least one, as somebody asks.
+    /// Cores that this query may count on: those inside and the idle ones, less one for each waiting task. At least
+    /// one: the core that asks.
     ///
     /// Where more tasks wait than cores are at hand, a query is cut as if it had one core alone, so many hands make it
     /// no more units than one would.

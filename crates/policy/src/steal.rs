@@ -38,7 +38,8 @@ pub struct Backlog {
     pub work: Duration,
     /// Mean service time of the table whose task would be taken; zero while none of its tasks has ended.
     pub service: Duration,
-    /// How many times as long that table's tasks take away from home, if enough did; else those of all tables of the queue.
+    /// How many times as long that table's tasks take away from home; of all the queue's tables, if too few of its
+    /// tasks were measured.
     pub cold: Option<f64>,
     /// How long the oldest task has waited.
     pub age: Duration,
@@ -54,8 +55,8 @@ impl Backlog {
 settings! {
     /// The price of crossing domains.
     pub struct StealConfig {
-        /// How many times longer a query takes on a cold cache than on a warm one, for a table of which that has not been
-        /// measured yet.
+        /// How many times longer a query takes on a cold cache than on a warm one, until that is measured for its
+        /// table.
         ///
         /// Default 2.0. Two pinned threads on private L2s answered 100.7 k q/s with every table warm and
         /// 40-50 k q/s when tables were cold (a factor of 2.0 to 2.5, measured for this project); the whole
@@ -68,11 +69,11 @@ settings! {
         /// Default 3 ms: one core fills an L3 of 32 MiB in that time at 11 GB/s.
         #[doc(hidden)]
         pub cold_limit: Duration = Duration::from_millis(3),
-        /// A task that has waited this long may be taken whatever the price, also by a worker that its domain would rather keep
-        /// ([`can_donate`]).
+        /// A task that has waited this long may be taken whatever the price, also by a worker that its domain would
+        /// rather keep ([`can_donate`]).
         ///
-        /// Default 4 ms. Together with the interval of the timed look (2 ms) it bounds how long a task waits while a worker
-        /// that may run it idles.
+        /// Default 4 ms. Together with the interval of the timed look (2 ms) it bounds how long a task waits while a
+        /// worker that may run it idles.
         pub max_wait: Duration = Duration::from_millis(4),
     }
 }
@@ -81,8 +82,8 @@ impl StealConfig {
     /// The default of [`StealConfig::cold_factor`].
     const COLD_FACTOR: f64 = 2.0;
 
-    /// What a cold cache costs a task of this queue, at most [`StealConfig::cold_limit`]. Zero while nothing is known of
-    /// its table's service time.
+    /// What a cold cache costs a task of this queue, at most [`StealConfig::cold_limit`]. Zero while nothing is known
+    /// of its table's service time.
     #[doc(hidden)]
     pub fn price(&self, backlog: &Backlog) -> Duration {
         // Numbers of 128 bits are slow to convert, and this is asked for with every task.
@@ -147,13 +148,13 @@ pub(crate) fn is_worth(backlog: &Backlog, config: &StealConfig, price: Duration)
     backlog.work.as_nanos() as u64 as f64 > workers * price.as_nanos() as u64 as f64
 }
 
-/// Whether a new task should go to another domain's queue although nobody is idle there: it waits `home` at home, `other`
-/// there, and pays `price` for a cold cache.
+/// Whether a new task should go to another domain's queue although nobody is idle there: it waits `home` at home,
+/// `other` there, and pays `price` for a cold cache.
 ///
-/// Only if the wait at home is a twenty-fourth longer, and by several prices. Queues of domains that are equally loaded differ by
-/// chance: with a number of queries kept outstanding one of two queues is as likely long as short, and p99 is up to twice
-/// that of one common queue. Few tasks that go over keep them alike (measured with 256 waiting for each worker: 0.2 % of
-/// them), so affinity hardly suffers.
+/// Only if the wait at home is a twenty-fourth longer, and by several prices. Queues of domains that are equally loaded
+/// differ by chance: with a number of queries kept outstanding one of two queues is as likely long as short, and p99 is
+/// up to twice that of one common queue. Few tasks that go over keep them alike (measured with 256 waiting for each
+/// worker: 0.2 % of them), so affinity hardly suffers.
 ///
 /// ```
 /// use std::time::Duration;
@@ -168,16 +169,16 @@ pub fn is_worth_rebalancing(home: Duration, other: Duration, price: Duration) ->
     home > other + other / EVEN + EVENING_PRICES * price
 }
 
-/// Whether a busy worker should take the next task of another domain's queue before its own: it has waited for `other`, its
-/// own for `own`, and a cold cache costs `price`.
+/// Whether a busy worker should take the next task of another domain's queue before its own: it has waited for `other`,
+/// its own for `own`, and a cold cache costs `price`.
 ///
-/// Queues of equal length stay alike by [`is_worth_rebalancing`]. One falls behind all the same when its workers stop, because
-/// the system runs something else on their cores or a task takes much longer than usual. What waits there is then older
-/// than anything elsewhere, and nobody is idle.
+/// Queues of equal length stay alike by [`is_worth_rebalancing`]. One falls behind all the same when its workers stop,
+/// because the system runs something else on their cores or a task takes much longer than usual. What waits there is
+/// then older than anything elsewhere, and nobody is idle.
 ///
-/// Twice the own queue's age is beyond what runs of one table and [`is_worth_rebalancing`] leave. With a fourth more instead
-/// of twice, one task in twelve crossed at saturation and throughput fell by 5-9 % (8 tables of 1,500 x 64, two domains of
-/// one core).
+/// Twice the own queue's age is beyond what runs of one table and [`is_worth_rebalancing`] leave. With a fourth more
+/// instead of twice, one task in twelve crossed at saturation and throughput fell by 5-9 % (8 tables of 1,500 x 64, two
+/// domains of one core).
 ///
 /// ```
 /// use std::time::Duration;
@@ -195,11 +196,11 @@ pub fn is_worth_stealing_while_busy(own: Duration, other: Duration, price: Durat
 /// Waits that differ by less than this part of the shorter one are alike.
 const EVEN: u32 = 24;
 
-/// Prices that a task which goes to another busy domain must save. A query of ten others loses nothing that anybody sees by
-/// waiting for one more.
+/// Prices that a task which goes to another busy domain must save. A query of ten others loses nothing that anybody
+/// sees by waiting for one more.
 const EVENING_PRICES: u32 = 4;
 
-/// The workers of a domain, as its own need of them goes.
+/// The workers of a domain, by what they do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Staff {
     /// All that are not standing by.
@@ -212,9 +213,9 @@ pub struct Staff {
 
 /// Whether a domain can do without one of its idle workers, so that its own tables hardly notice.
 ///
-/// Those that stay are one more than the square root of those at work: what a load that needs `n` workers on average asks for
-/// beyond them now and then grows as `sqrt(n)` (square-root staffing; Halfin and Whitt, Operations Research 29, 1981). A
-/// domain of one worker sends it if it has nothing to do.
+/// It keeps one more than the square root of the workers at home: a load that needs `n` workers on average needs about
+/// `sqrt(n)` more now and then (square-root staffing; Halfin and Whitt, Operations Research 29, 1981). A domain of one
+/// worker sends it if it is idle.
 ///
 /// ```
 /// use chiplet_policy::{Staff, has_surplus_worker};
@@ -244,16 +245,17 @@ pub(crate) const FAR_PRICE: u32 = 3;
 /// How many groups are near enough to help a group as soon as they can spare a worker: the first so many of its
 /// [nearest](crate::group::Faces::nearest). What it lends them stays with the same few caches.
 ///
-/// If all groups helped at once, what goes to them would be cold everywhere and evict there what their own tables need. On 12
-/// CCDs that were half idle the hot set moved; the new hot tables' home lacked 2 % of its time, and with everybody's help
-/// the machine was full, with tails a hundred times as long (modelled; results/lab/2026-11/simulation.md).
+/// If all groups helped at once, what goes to them would be cold everywhere and evict there what their own tables need.
+/// On 12 CCDs that were half idle the hot set moved; the new hot tables' home lacked 2 % of its time, and with
+/// everybody's help the machine was full, with tails a hundred times as long (modelled;
+/// results/lab/2026-11/simulation.md).
 pub const NEAR: usize = 2;
 
-/// Whether a domain's own tables use so little of it that it may help domains that are not [near](NEAR): a quarter of its
-/// workers at most.
+/// Whether a domain's own tables use so little of it that it may help domains that are not [near](NEAR): a quarter of
+/// its workers at most.
 ///
-/// Once its own tables take longer, because what it takes from others evicts them, more of its workers are at home, and it
-/// helps no more.
+/// Once its own tables take longer, because what it takes from others evicts them, more of its workers are at home, and
+/// it helps no more.
 ///
 /// ```
 /// use chiplet_policy::{Staff, can_help_far};
@@ -264,8 +266,8 @@ pub fn can_help_far(staff: &Staff) -> bool {
     4 * staff.at_home <= staff.workers
 }
 
-/// Which of several queues that are worth crossing for to take from. `waits` gives each with the time that its last task
-/// would wait, nearest first.
+/// Which of several queues that are worth crossing for to take from. `waits` gives each with the time that its last
+/// task would wait, nearest first.
 ///
 /// The nearest, unless a farther one's wait is more than a quarter longer: a wait is stale by the time it is read, the
 /// distance is not. So no wait is more than a quarter longer than the chosen one's.

@@ -1,9 +1,9 @@
 //! The name by which every layer knows a table: a slot, and a number that tells the tables of a slot apart.
 //!
 //! An executor reuses a table's slot after the table is removed, and every executor counts its slots from 0. The
-//! generation is what makes a name unique: executors take it from one counter of the whole process. So a stale name never
-//! hits the table that came later, and a name never hits a table of another executor. Ids order by slot first, which is
-//! the order of every "ties broken by id" here.
+//! generation is what makes a name unique: executors take it from one counter of the whole process. So a stale name
+//! never hits the table that came later, and a name never hits a table of another executor. Ids order by slot first,
+//! which is the order of every "ties broken by id" here.
 
 use std::fmt;
 

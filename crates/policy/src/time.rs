@@ -24,7 +24,7 @@ impl Time {
     /// The beginning.
     pub const ZERO: Self = Self(0);
 
-    /// Later than anything: 584 years after the beginning.
+    /// The latest moment: 584 years after the beginning.
     pub const MAX: Self = Self(u64::MAX);
 
     /// So many nanoseconds after the beginning.

@@ -1,21 +1,22 @@
 //! When a placement may change, and what keeps two placements from alternating.
 //!
-//! The planner finds reason and gain of a remap. [`Trigger`] adds the brakes; it knows what was moved and when, not the load:
+//! The planner finds reason and gain of a remap. [`Trigger`] adds the brakes; it knows moves and times, not the load:
 //!
-//! 1. **Pause.** After a remap the next one waits for [`cooldown`](TriggerConfig::cooldown), so that the fast window shows the
-//!    new placement's load alone. A fifth of it is enough if the last second asked a home for more than its time.
-//! 2. **Strain.** Every remap raises the strain by one; each [`horizon`](TriggerConfig::horizon) that passes lowers it by one.
-//!    Above [`burst`](TriggerConfig::burst) nothing shortens the pause, and each further step doubles it, up to one horizon.
-//! 3. **Returns.** A remap that takes a table back to a domain which it left less than a horizon ago must be a gain in the
-//!    slow window too, and lifts the strain above `burst` at once.
+//! 1. **Pause.** After a remap the next one waits for [`cooldown`](TriggerConfig::cooldown), so that the fast window
+//!    shows the new placement alone. A fifth of it is enough if the last second asked a home for more than its time.
+//! 2. **Strain.** Every remap raises the strain by one; each [`horizon`](TriggerConfig::horizon) lowers it by one.
+//!    Above [`burst`](TriggerConfig::burst) nothing shortens the pause, and each further step doubles it, up to one
+//!    horizon.
+//! 3. **Returns.** A remap that takes a table back to a domain which it left less than a horizon ago must be a gain in
+//!    the slow window too, and lifts the strain above `burst` at once.
 //!
-//! **Bound.** At strain `s`, [`TriggerConfig::most_strain`], the pause is a whole horizon. A remap below `s` raises the strain,
-//! and one unit drains per horizon: at most `s + t / horizon` in time `t`. One at `s` is followed by a
+//! **Bound.** At strain `s`, [`TriggerConfig::most_strain`], the pause is a whole horizon. A remap below `s` raises the
+//! strain, and one unit drains per horizon: at most `s + t / horizon` in time `t`. One at `s` is followed by a
 //! horizon's pause: at most `1 + t / horizon`. Together **at most `s + 1 + 2 t / horizon` remaps, whatever the load
 //! does**: with the defaults 10, and 24 for each further hour.
 //!
-//! **Still followed.** With little strain a lasting change is acted on once the fast window shows it and the pause ends (10 s
-//! by default), at worst within one horizon and one slow window.
+//! **Still followed.** At little strain a lasting change is followed once the fast window shows it and the pause ends
+//! (10 s by default), at worst within one horizon and one slow window.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,8 +26,8 @@ use chiplet_topology::DomainId;
 
 use crate::{Move, TableId, Time};
 
-/// A home that is asked for more than its time waits for this part of the cooldown: by default two of the seconds that show it,
-/// of which the second is of the new placement alone.
+/// A home that is asked for more than its time waits for this part of the cooldown: by default two of the seconds that
+/// show it, of which the second is of the new placement alone.
 const URGENT: u32 = 5;
 
 settings! {
@@ -41,34 +42,35 @@ settings! {
         /// The same in the slow window. Default 0.2: six times the data, so less than half the noise.
         #[doc(hidden)]
         pub slow_threshold: f64 = 0.2,
-        /// Part by which a new placement must lower the predicted wait; where tables are placed by traffic, the traffic of
-        /// the busiest domain. Default 0.1, for the reason given at [`MapperConfig::stay`](crate::MapperConfig::stay).
+        /// Part by which a new placement must lower the predicted wait; where tables are placed by traffic, the traffic
+        /// of the busiest domain. Default 0.1, for the reason given at
+        /// [`MapperConfig::stay`](crate::MapperConfig::stay).
         #[doc(hidden)]
         pub min_gain: f64 = 0.1,
-        /// Where tables are placed by time, by how much a new placement must lower the predicted mean wait of the domains
-        /// that it changes, in mean service times ([`predicted_wait`](crate::predicted_wait)).
+        /// Where tables are placed by time, by how much a new placement must lower the predicted mean wait of the
+        /// domains that it changes, in mean service times ([`predicted_wait`](crate::predicted_wait)).
         ///
         /// Default 0.1: a query on a cold cache takes about one service time longer, so the move is earned back by ten
-        /// queries for each that runs cold. At low utilisation nobody waits so long, and nothing moves: a domain of eight
-        /// cores has to be busy for two thirds of its time before there is as much to gain.
+        /// queries for each that runs cold. At low utilisation nobody waits so long, and nothing moves: a domain of
+        /// eight cores has to be busy for two thirds of its time before there is as much to gain.
         ///
-        /// A cache that holds a part of a table saves that part at most, so less is asked for where tables move that exceed
-        /// it: the mean of that part, by load. From 50 caches on it is a fiftieth, which eight cores have to gain when they are
-        /// busy for a quarter of their time.
+        /// A cache that holds a part of a table saves that part at most, so less is asked for where tables move that
+        /// exceed it: the mean of that part, by load. From 50 caches on it is a fiftieth, which eight cores have to
+        /// gain when they are busy for a quarter of their time.
         #[doc(hidden)]
         pub min_wait: f64 = 0.1,
-        /// Where tables are placed by time, how much of what the machine's caches hold may go cold by one remap, as a part
-        /// of all last-level caches. What is left comes in later remaps; one table at least may always move. A larger plan
-        /// of which no part pays by itself is not made. With `None`, or with a cache of unknown size,
-        /// there is no bound.
+        /// Where tables are placed by time, how much of what the machine's caches hold may go cold by one remap, as a
+        /// part of all last-level caches. What is left comes in later remaps; one table at least may always move. A
+        /// larger plan of which no part pays by itself is not made. With `None`, or with a cache of unknown size, there
+        /// is no bound.
         ///
-        /// Default 0.5: queries on a cold cache take about twice as long, so while the caches are filled again the machine
-        /// works at two thirds of its speed at worst. With less, two domains that have to exchange a table each could
-        /// not.
+        /// Default 0.5: queries on a cold cache take about twice as long, so while the caches are filled again the
+        /// machine works at two thirds of its speed at worst. With less, two domains that have to exchange a table each
+        /// could not.
         pub max_cold: Option<f64> = Some(0.5),
-        /// Shortest time between two remaps, and from the start to the first; a fifth of it where a home is asked for more than
-        /// its time. Default 10 s, the fast window: a placement is judged by load that it has shaped itself. `None` keeps the
-        /// placement still.
+        /// Shortest time between two remaps, and from the start to the first; a fifth of it where a home is asked for
+        /// more than its time. Default 10 s, the fast window: a placement is judged by load that it has shaped itself.
+        /// `None` keeps the placement still.
         pub cooldown: Option<Duration> = Some(Duration::from_secs(10)),
         /// How far back the trigger remembers: the longest pause, the time in which one unit of strain
         /// drains, and how long a home counts as just left. Default 300 s, five slow windows: a pattern that
@@ -76,13 +78,13 @@ settings! {
         /// shorter than the cooldown.
         #[doc(hidden)]
         pub horizon: Duration = Duration::from_secs(300),
-        /// Remaps in a row that pause for no more than `cooldown`; `None` is no brake but that. Default 4: a table whose load was
-        /// capped by its home needs two or three to find its number of homes.
+        /// Remaps in a row that pause for no more than `cooldown`; `None` is no brake but that. Default 4: a table
+        /// whose load was capped by its home needs two or three to find its number of homes.
         #[doc(hidden)]
         pub burst: Option<u32> = Some(4),
-        /// Where tables are placed by traffic, the total in bytes per second below which nothing is worth moving. Default
-        /// 32 MiB in 10 s: a remap can cost one refill of a domain's L3, and less traffic than that in a cooldown cannot
-        /// earn it back.
+        /// Where tables are placed by traffic, the total in bytes per second below which nothing is worth moving.
+        /// Default 32 MiB in 10 s: a remap can cost one refill of a domain's L3, and less traffic than that in a
+        /// cooldown cannot earn it back.
         #[doc(hidden)]
         pub min_traffic: f64 = (32 << 20) as f64 / 10.0,
     }

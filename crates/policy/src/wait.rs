@@ -60,8 +60,8 @@ pub(crate) fn utilisation_at(workers: u32, wait: f64) -> f64 {
     below
 }
 
-/// The predicted wait of all queries of a domain together: its load, in core-seconds per second, times the wait. On slow
-/// cores the same queries are more load, and wait for services that take longer.
+/// The predicted wait of all queries of a domain together: its load, in core-seconds per second, times the wait. On
+/// slow cores the same queries are more load, and wait for services that take longer.
 pub(crate) fn load_times_wait(domain: &DomainSpec, load: f64) -> f64 {
     let load = load / domain.sane_speed();
     load * predicted_wait(domain.cores, load / f64::from(domain.cores.max(1)))

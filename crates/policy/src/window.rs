@@ -1,6 +1,6 @@
 //! What every table uses over two sliding windows, a fast one for quick changes and a slow one for trend: its load,
-//! which is busy time, and its traffic, which is bytes. And its load in the last second or so, for homes that are asked for
-//! more than their time.
+//! which is busy time, and its traffic, which is bytes. And its load in the last second or so, for homes that are asked
+//! for more than their time.
 //!
 //! Each of the two windows is a ring of buckets. A bucket has a number, `time / width`; a window at time `now`
 //! holds the bucket of `now` and the `buckets - 1` before it, so it forgets in steps of one width.
@@ -22,8 +22,8 @@ use crate::{TableId, Time};
 settings! {
     /// Lengths and resolution of the windows.
     pub struct WindowConfig {
-        /// Length of the last second; default 1 s: a home that is asked for more than its time falls behind with each. It ends
-        /// with a tick, so it may take from half of this to a tick more.
+        /// Length of the "last second", in which an overfull home is noticed; default 1 s. It ends with a tick, so it
+        /// lasts from half of this to a tick more.
         #[doc(hidden)]
         pub last: Duration = Duration::from_secs(1),
         /// Length of the fast window; default 10 s (arXiv 2605.10090).
@@ -146,8 +146,8 @@ impl UsageWindows {
         sums.last = now;
     }
 
-    /// The last second has ended at `now`: what has been recorded since the one before is what it had. False, and nothing is
-    /// done, if it was shorter than half of what [`WindowConfig`] has for it.
+    /// Ends the last second at `now`: it holds what was recorded since the one before. Returns false and does nothing
+    /// if it was shorter than half of its length in [`WindowConfig`].
     pub fn close_last(&mut self, now: Time) -> bool {
         let lasted = now.since(self.fresh_since);
         if lasted < self.shortest {

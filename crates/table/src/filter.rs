@@ -7,8 +7,8 @@ use rustc_hash::FxHashSet;
 
 /// Rows that a query may return, by id. Cheap to clone; shared by the queries that it is given to.
 ///
-/// A set says how many ids it holds, from which a table chooses how to search. Prefer one where it exists: a predicate is
-/// called for every row that a search looks at, on the searching core.
+/// A set says how many ids it holds, from which a table chooses how to search. Prefer one where it exists: a predicate
+/// is called for every row that a search looks at, on the searching core.
 ///
 /// ```
 /// use chiplet_table::{Filter, Query};
@@ -65,8 +65,8 @@ impl Filter {
         Self(Arc::new(Kind::Bitmap { words, count }))
     }
 
-    /// The rows for whose id `allows` says `true`. It must always say the same of one id while a query runs, and it runs
-    /// on the searching core: what it does is added to each row that the search looks at.
+    /// The rows for whose id `allows` returns `true`. While a query runs, it must always return the same for one id. It
+    /// runs on the searching core, for each row that the search looks at.
     pub fn matching(allows: impl Fn(u64) -> bool + Send + Sync + 'static) -> Self {
         let allows = Box::new(allows);
         Self(Arc::new(Kind::Predicate {
@@ -75,10 +75,10 @@ impl Filter {
         }))
     }
 
-    /// As [`Filter::matching`], where the caller knows about how many of the table's rows `allows` says `true` for, as of
-    /// a compressed bitmap of its own that it does not want to copy. The table chooses by `count` whether to walk or to
-    /// scan, so time and recall depend on it: a scan finds all, a walk what its graph leads it to. A `count` that is far too
-    /// low costs a scan of all rows; one that is too high counts for little, as the table tries some rows itself.
+    /// As [`Filter::matching`], if you know about how many of the table's rows `allows` lets through, for example from
+    /// a compressed bitmap of your own. The table chooses by `count` whether to walk or to scan, so time and recall
+    /// depend on it: a scan finds all, a walk what its graph leads it to. A `count` that is far too low costs a scan of
+    /// all rows; one that is too high counts for little, as the table tries some rows itself.
     ///
     /// ```
     /// use std::collections::BTreeSet;
@@ -114,8 +114,8 @@ impl Filter {
         }
     }
 
-    /// Ids in the set, some of which a table may not hold. Of a predicate what [`Filter::matching_about`] was told, `None`
-    /// if nothing.
+    /// Ids in the set, some of which a table may not hold. Of a predicate what [`Filter::matching_about`] was told,
+    /// `None` if nothing.
     pub fn count(&self) -> Option<u64> {
         match &*self.0 {
             Kind::Bitmap { count, .. } => Some(*count),

@@ -58,7 +58,7 @@ pub use query::Query;
 pub use table::{IntoTable, Probe, SplitTable, Table, TakeAnswer};
 pub use traffic::{hnsw_query_bytes, ivf_list_bytes};
 
-/// For those who run tables on threads of their own.
+/// What an executor of your own needs, to run tables on its threads.
 pub mod host {
     pub use crate::context::contain::contain;
     pub use crate::context::{Host, Part, Tally, context, tally};

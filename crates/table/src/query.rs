@@ -134,10 +134,10 @@ impl Query {
         self
     }
 
-    /// Inverted lists to visit (IVF `nprobe`), of those that hold rows. With a [`Filter`] more are visited until they hold
-    /// `top` rows that it allows, and all where it allows no more rows than `nprobe` lists hold. More than the table has visits
-    /// all; 0 is refused with [`SearchError::ZeroProbes`]; without it the table's own default holds. Tables without lists
-    /// ignore it.
+    /// Inverted lists to visit (IVF `nprobe`), of those that hold rows. With a [`Filter`] more are visited until they
+    /// hold `top` rows that it allows, and all where it allows no more rows than `nprobe` lists hold. More than the
+    /// table has visits all; 0 is refused with [`SearchError::ZeroProbes`]; without it the table's own default holds.
+    /// Tables without lists ignore it.
     #[must_use]
     pub fn nprobe(mut self, nprobe: usize) -> Self {
         self.nprobe = Requested::new(nprobe);
@@ -145,7 +145,8 @@ impl Query {
     }
 
     /// Returns only rows at most `distance` away, as the table reports distances (squared for L2, `1 - cos` for cosine,
-    /// the negated product for inner products), and at most `top` of them. NaN is refused with [`SearchError::NoRadius`].
+    /// the negated product for inner products), and at most `top` of them. NaN is refused with
+    /// [`SearchError::NoRadius`].
     #[must_use]
     pub fn radius(mut self, distance: f32) -> Self {
         self.radius = Some(distance);
@@ -159,9 +160,10 @@ impl Query {
         self
     }
 
-    /// The instant after which an answer is worthless: the ticket resolves to the error `Expired`
-    /// then, if there is no answer yet, whatever its worker does. The search itself ends when its table next asks
-    /// ([`Context::check`](crate::Context::check)), as the built-in ones do every 10 to 50 us, or before its next scan unit.
+    /// The instant after which an answer is worthless. If there is no answer by then, the ticket resolves to the error
+    /// `Expired`, whatever its worker does. The search itself ends when its table next asks
+    /// ([`Context::check`](crate::Context::check)), as the built-in ones do every 10 to 50 us, or before its next scan
+    /// unit.
     #[must_use]
     pub fn deadline(mut self, at: Instant) -> Self {
         self.deadline = Some(at);
@@ -194,8 +196,8 @@ impl Query {
     }
 
     /// Sends `attachment` along, for a table of your own to read with [`Query::attachment`]: the snapshot it shall
-    /// search, a filter, where to report to. The executor does not look at it, and keeps it until the query has ended; a
-    /// later call replaces an earlier one.
+    /// search, a filter, where to report to. The executor does not look at it, and keeps it until the query has ended;
+    /// a later call replaces an earlier one.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -212,8 +214,8 @@ impl Query {
         self
     }
 
-    /// Asks the same of another vector, which is copied into the place of the present one: without an allocation, if it is no
-    /// longer than any that this query has had.
+    /// Asks the same of another vector, which is copied into the place of the present one: without an allocation, if it
+    /// is no longer than any that this query has had.
     ///
     /// ```
     /// use chiplet_table::Query;
@@ -227,7 +229,7 @@ impl Query {
         self.vector.extend_from_slice(vector);
     }
 
-    /// Has another filter in the place of the present one, or none.
+    /// Replaces the filter, or removes it.
     pub fn set_filter(&mut self, filter: Option<Filter>) {
         self.filter = filter;
     }
@@ -289,8 +291,8 @@ impl Query {
         self.deadline
     }
 
-    /// The checks that every table owes its caller: dimension, finite components, `k >= 1`, `nprobe >= 1`, a radius that
-    /// is a number.
+    /// The checks that every table owes its caller: dimension, finite components, `k >= 1`, `nprobe >= 1`, a radius
+    /// that is a number.
     ///
     /// # Errors
     /// [`SearchError::WrongDimension`], [`SearchError::NotFinite`], [`SearchError::ZeroTop`],

@@ -14,7 +14,7 @@ use crate::error::SearchError;
 use crate::neighbor::{Neighbor, merge_nearest};
 use crate::query::Query;
 
-/// Where [`Table::search_each`] gives an answer to: with its query's number, what that has found.
+/// The function that [`Table::search_each`] calls with each query's number and answer.
 pub type TakeAnswer<'a> = dyn FnMut(usize, Result<&[Neighbor], SearchError>) + 'a;
 
 /// A vector table that answers a whole query on the calling thread.
@@ -33,15 +33,16 @@ pub trait Table: Send + Sync + 'static {
     /// Memory the table's index occupies, in bytes, as well as it is known.
     fn size_bytes(&self) -> u64;
 
-    /// The NUMA nodes that hold the index's memory, each with how many bytes; empty, the default, if that is not known. Asked
-    /// when the table is added or replaced, on machines with several packages: its home is near that memory, as long as load
-    /// and caches allow.
+    /// The NUMA nodes that hold the index's memory, each with how many bytes; empty, the default, if that is not known.
+    /// Asked when the table is added or replaced, on machines with several packages: its home is near that memory, as
+    /// long as load and caches allow.
     fn residence(&self) -> Vec<(u32, u64)> {
         Vec::new()
     }
 
-    /// A copy of this table that answers alike and has its memory on these NUMA nodes: on one, or spread evenly over several.
-    /// With it a table's memory follows its home from socket to socket. The default, `None`: this table is not copied.
+    /// A copy of this table that answers alike and has its memory on these NUMA nodes: on one, or spread evenly over
+    /// several. With it a table's memory follows its home from socket to socket. The default, `None`: this table is not
+    /// copied.
     ///
     /// `pace` is told before each piece, of a few MiB at most, how many bytes are copied next, and takes its time. With
     /// `false` the copy is not wanted any more: `None`.
@@ -74,10 +75,10 @@ pub trait Table: Send + Sync + 'static {
         queries.iter().map(search).collect()
     }
 
-    /// As [`Table::search_batch`], for a caller that keeps the answers in a place of its own: each is given to `answer`,
-    /// once, with its query's number in `queries`, in any order. A table whose scratch can hold an answer gives it from
-    /// there, so that many queries take no allocation each. The default hands on what [`Table::search_batch`] returns, or
-    /// [`Table::search`] of one query.
+    /// As [`Table::search_batch`], for a caller that keeps the answers in a place of its own: each is given to
+    /// `answer`, once, with its query's number in `queries`, in any order. A table whose scratch can hold an answer
+    /// gives it from there, so that many queries take no allocation each. The default hands on what
+    /// [`Table::search_batch`] returns, or [`Table::search`] of one query.
     ///
     /// ```
     /// use chiplet_table::{Context, Neighbor, Query, SearchError, Table};
@@ -183,7 +184,7 @@ impl<T: Table + ?Sized> Table for Box<T> {
     }
 }
 
-/// What can be handed over as a table: one by itself, or one that the caller keeps too.
+/// What can be passed as a table: a table, or an `Arc` of one that the caller keeps too.
 pub trait IntoTable {
     /// The table, which may have other owners.
     fn into_table(self) -> Arc<dyn Table>;
@@ -245,9 +246,9 @@ pub trait SplitTable: Table {
         context: &mut Context,
     ) -> Result<Vec<Neighbor>, SearchError>;
 
-    /// Combines the answers of all units, once for each query: the one place for what needs all of them, such as comparing
-    /// the candidates of all units with exact rows. What it reads goes into `context`. The default keeps the `query.k()`
-    /// nearest, ties broken by id.
+    /// Combines the answers of all units, once for each query: the one place for what needs all of them, such as
+    /// comparing the candidates of all units with exact rows. What it reads goes into `context`. The default keeps the
+    /// `query.k()` nearest, ties broken by id.
     ///
     /// # Errors
     /// As [`Table::search`].

@@ -8,8 +8,8 @@
 /// Bytes that an HNSW query pulls: every visited vector, and its list of neighbours.
 ///
 /// `visited` counts the vectors whose distance was computed, `vector_bytes` is the size of one stored
-/// vector, `links_bytes` that of M links, for the graph's M (neighbours a node). `T = N * (B_v + M * 4)` in the source, whose
-/// links have 4 bytes.
+/// vector, `links_bytes` that of M links, for the graph's M (neighbours a node). `T = N * (B_v + M * 4)` in the source,
+/// whose links have 4 bytes.
 ///
 /// ```
 /// use chiplet_table::hnsw_query_bytes;

@@ -165,8 +165,8 @@ impl FirstCpus {
 }
 
 impl Topology {
-    /// The same machine with a core for each logical processor: an executor on it has a worker for each, where it
-    /// otherwise has one for each physical core. To measure what SMT gives; siblings share a core's first caches.
+    /// The same machine with each logical processor as a core. An executor then has a worker for each of them, not for
+    /// each physical core. Use it to measure what SMT gives; siblings share a core's first caches.
     ///
     /// ```
     /// use chiplet_topology::Topology;

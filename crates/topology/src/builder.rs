@@ -66,13 +66,13 @@ impl Topology {
 }
 
 impl TopologyBuilder {
-    /// Cpus per core of the domains that follow; 1 unless told.
+    /// Cpus per core of the domains that follow; 1 by default.
     pub fn smt(mut self, cpus_per_core: u32) -> Self {
         self.smt = cpus_per_core;
         self
     }
 
-    /// How much a core of the domains that follow does, from 0 to 1, the fastest of the machine; 1 unless told.
+    /// The speed of the cores of the domains that follow: from 0 to 1, which is the machine's fastest; 1 by default.
     pub fn capacity(mut self, of_fastest: f64) -> Self {
         let full = f64::from(Core::FULL);
         self.capacity = (of_fastest * full).round().clamp(1.0, full) as u32;
@@ -141,7 +141,7 @@ impl TopologyBuilder {
         self
     }
 
-    /// What the domains are said to be; L3 unless told.
+    /// The level of the domains; L3 by default.
     #[doc(hidden)]
     pub fn level(mut self, level: Level) -> Self {
         self.level = level;

@@ -32,8 +32,8 @@ impl Topology {
     }
 }
 
-/// Several lines with a line break at the end: domains by package and NUMA node, their cache, cores and cpus, who is near
-/// whom, what was taken away, and why the domains are what they are.
+/// Several lines with a line break at the end: domains by package and NUMA node, their cache, cores and cpus, who is
+/// near whom, what was taken away, and why the domains are what they are.
 impl fmt::Display for Topology {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let domains = self.domains();

@@ -45,9 +45,9 @@ impl Topology {
     }
 }
 
-/// Whether hwloc can do its work here. On Linux it knows no more than `/sys` tells: where that cannot be read it would go
-/// by the number of cpus and not say so. And it asks for masks of ever more cpus until the kernel grants one, so where
-/// the kernel refuses them all it would never return.
+/// Whether hwloc can do its work here. On Linux it knows no more than `/sys` tells: where that cannot be read it would
+/// go by the number of cpus and not say so. And it asks for masks of ever more cpus until the kernel grants one, so
+/// where the kernel refuses them all it would never return.
 #[cfg(feature = "hwloc")]
 fn hwloc_may_look() -> bool {
     let tells =

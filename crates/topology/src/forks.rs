@@ -8,8 +8,8 @@
 /// assert!(process.is_this());
 /// ```
 ///
-/// It costs a load of a number that no one writes. Forks are seen that the C library makes (`fork`), on Linux; elsewhere, and
-/// after a bare `clone`, it holds in the child too.
+/// It costs a load of a number that no one writes. Forks are seen that the C library makes (`fork`), on Linux;
+/// elsewhere, and after a bare `clone`, it holds in the child too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Process {
     forks: u32,
@@ -49,8 +49,8 @@ mod counter {
     pub(super) fn count() -> u32 {
         static BEGUN: Once = Once::new();
         BEGUN.call_once(|| {
-            // SAFETY: the callback runs in the child, where only what is safe in a signal handler may be called: it adds to
-            // an atomic. It is in this library, which is never unloaded.
+            // SAFETY: the callback runs in the child, where only what is safe in a signal handler may be called: it
+            // adds to an atomic. It is in this library, which is never unloaded.
             let refused = unsafe { libc::pthread_atfork(None, None, Some(forked)) };
             // ENOMEM is the only reason; forks go unseen then.
             debug_assert_eq!(refused, 0);

@@ -120,8 +120,8 @@ impl Topology {
         Ok(Self::from_parts(parts))
     }
 
-    /// The same machine, whose domains have a cache of so many bytes each where the system does not tell: domains that were
-    /// given.
+    /// The same machine, whose domains have a cache of so many bytes each where the system does not tell: domains that
+    /// were given.
     ///
     /// ```
     /// use chiplet_topology::Topology;

@@ -19,7 +19,7 @@ const LARGEST: u64 = 1024 * MIB;
 const LARGEST_OF_ZEN: u64 = 256 * MIB;
 const MOST_CORES_OF_ZEN: usize = 32;
 
-/// Something about a machine that its reader did not believe.
+/// Something that a machine reports and chiplet did not believe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Warning {

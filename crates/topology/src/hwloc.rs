@@ -21,8 +21,8 @@ use hwlocality::topology::builder::{BuildFlags, TopologyBuilder};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The machine that `source` makes hwloc load, which is not the running one; `name` says in words where it comes from.
-/// For the crate `chiplet-hwloc`, which has checked before what hwloc is to believe.
+/// A machine other than the running one, as hwloc loads it from `source`; `name` says in words where it comes from. For
+/// the crate `chiplet-hwloc`, which checks the source first.
 ///
 /// # Errors
 /// [`TopologyError::Hwloc`] with hwloc's words, [`TopologyError::NoSuchLevel`], [`TopologyError::NothingLeft`].

@@ -1,9 +1,9 @@
 //! The machine as an immutable value: cache domains (CCDs), cores, NUMA nodes and who is near whom.
 //!
 //! A [`Topology`] comes from the running machine ([`Topology::detect`]), a saved `/sys` tree
-//! ([`Topology::from_sysfs`]), or a [`TopologyBuilder`]; the crate `chiplet-hwloc` reads hwloc's XML files and synthetic
-//! descriptions. Everything else in the library takes it as an argument and nothing here is
-//! global, so a 12-CCD server can be passed in on a laptop.
+//! ([`Topology::from_sysfs`]), or a [`TopologyBuilder`]; the crate `chiplet-hwloc` reads hwloc's XML files and
+//! synthetic descriptions. Everything else in the library takes it as an argument and nothing here is global, so a
+//! 12-CCD server can be passed in on a laptop.
 //!
 //! What counts as usable: cpus that are online, in the cgroup's cpuset and in the affinity mask of
 //! the thread that asked. The number of workers is also capped by the cgroup's CPU quota

@@ -32,8 +32,8 @@ impl Quota {
             .max(1)
     }
 
-    /// Reads a file `cpu.max`: `QUOTA PERIOD` or `max PERIOD`, in microseconds; the period may be left out. `None` for no
-    /// quota, and for what cannot be understood.
+    /// Reads a file `cpu.max`: `QUOTA PERIOD` or `max PERIOD`, in microseconds; the period may be left out. `None` for
+    /// no quota, and for what cannot be understood.
     #[doc(hidden)]
     pub fn from_cpu_max(text: &str) -> Option<Self> {
         let mut words = text.split_whitespace();

@@ -26,7 +26,7 @@ impl fmt::Display for DomainId {
 pub struct Core {
     /// Logical processors (SMT siblings) of this core that may be used; never empty.
     pub cpus: Vec<u32>,
-    /// How much it does in a time, in 1/1024 of the fastest core of the machine: 1024 where all are alike.
+    /// Its speed in 1/1024 of the machine's fastest core: 1024 where all are alike.
     pub capacity: u32,
 }
 
@@ -54,7 +54,7 @@ pub struct Domain {
 }
 
 impl Domain {
-    /// How much one of its cores does in a time, on the mean; 1.0 for the fastest kind of core of the machine.
+    /// The mean speed of its cores; 1.0 is the machine's fastest kind of core.
     ///
     /// ```
     /// use chiplet_topology::Topology;
@@ -203,7 +203,7 @@ impl Topology {
         &self.inner.restrictions
     }
 
-    /// What the machine tells and was not believed. Each is also logged as a warning when the machine is read.
+    /// What the machine reports and chiplet did not believe. Each is also logged as a warning when the machine is read.
     pub fn warnings(&self) -> &[Warning] {
         &self.inner.warnings
     }

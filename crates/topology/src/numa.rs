@@ -38,8 +38,8 @@ pub fn room_on(nodes: &[u32]) -> Option<u64> {
 /// system is not Linux.
 ///
 /// When it is on, the kernel unmaps pages, some at a time, to see from which node they are used next, and moves those
-/// that another node uses. Each page that was unmapped costs a fault. Memory with a policy of its own (`MemoryPolicy::on`) and
-/// mapped files that are only read are left out of both.
+/// that another node uses. Each page that was unmapped costs a fault. Memory with a policy of its own
+/// (`MemoryPolicy::on`) and mapped files that are only read are left out of both.
 ///
 /// ```
 /// if chiplet_topology::numa_balancing() == Some(true) {

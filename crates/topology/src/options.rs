@@ -2,7 +2,7 @@
 
 use crate::level::LevelChoice;
 
-/// How a machine is to be read: which level makes the domains, and whether its caches are to be believed.
+/// How to read a machine: which level makes the domains, and whether to believe its caches.
 ///
 /// All readers take a [`LevelChoice`] too, where nothing else is to be said.
 ///
@@ -22,7 +22,7 @@ pub struct ReadOptions {
 }
 
 impl ReadOptions {
-    /// The level that almost everyone wants; virtual or not as the machine tells.
+    /// The usual level; virtual or not, as the machine reports.
     pub fn new() -> Self {
         Self::default()
     }

@@ -22,13 +22,14 @@ pub fn usable_now() -> Option<Vec<u32>> {
     Some(cpus.into_iter().collect())
 }
 
-/// The version of the control groups that have cpusets, and the folders of the process's own group and of those above it.
+/// The version of the control groups that have cpusets, and the folders of the process's own group and of those above
+/// it.
 #[doc(hidden)]
 pub fn cpuset_groups(root: impl AsRef<Path>) -> Option<(u32, Vec<PathBuf>)> {
     sysfs::cpuset_groups(root.as_ref())
 }
 
-/// The memory, in bytes, that the process's control group and those above it let it take; `None` if none of them sets a
+/// The bytes of memory that the process may take by its control group and those above it; `None` if none of them sets a
 /// limit. systemd sets one with `MemoryMax=`, container runtimes with `--memory`. `root` is `/`, or a folder that holds
 /// another machine's `sys` and `proc`.
 ///

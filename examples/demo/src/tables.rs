@@ -131,8 +131,8 @@ fn build_one(words: &Words, kind: Kind, part: usize, parts: usize) -> anyhow::Re
             let config = HnswConfig::new(Metric::Cosine).ef(EF);
             Arc::new(HnswTable::build(rows.as_slice(), rows.dim(), &config)?)
         }
-        // Codes of 4 bits in lists that Faiss wrote, read without it; whole rows make the answers' distances exact, so that
-        // those of the two tables can be merged.
+        // Codes of 4 bits in lists that Faiss wrote, read without it; whole rows make the answers' distances exact, so
+        // that those of the two tables can be merged.
         Kind::Ivf => {
             let file = words.lists.join(format!("{name}.faiss"));
             let lists = faiss_file::read(&file, &faiss_file::Options::default().cosine(true))?;

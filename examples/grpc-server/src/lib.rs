@@ -96,8 +96,8 @@ impl Search for Service {
         }
         let ticket = self.executor.submit(table, query);
         let ticket = ticket.map_err(|refused| status(&refused.reason.into()))?;
-        // A client that hangs up drops this future, and with it the ticket: a query that has not started never will, and
-        // one that runs is given up.
+        // A client that hangs up drops this future, and with it the ticket: a query that has not started never will,
+        // and one that runs is given up.
         let (hits, report) = ticket.with_report().await.map_err(|error| status(&error))?;
         let hits = hits.into_iter().map(|hit| Hit {
             id: hit.id,

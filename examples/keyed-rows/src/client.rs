@@ -1,8 +1,8 @@
 //! A client for shards and replicas.
 //!
-//! Each key lives on one shard, and a shard on one server or several, its replicas. A call asks all shards that have one of its
-//! keys at once, each at the replica of two that has fewer of our calls under way. A replica that refuses or does not answer is
-//! left for the next one: a call has two seconds at each.
+//! Each key lives on one shard, and a shard on one server or several, its replicas. A call asks all shards that have
+//! one of its keys at once, each at the replica of two that has fewer of our calls under way. A replica that refuses or
+//! does not answer is left for the next one: a call has two seconds at each.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

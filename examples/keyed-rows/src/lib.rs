@@ -75,7 +75,8 @@ impl Service {
             .await
     }
 
-    /// Builds the next version on a thread of its own, if half of the keys that may be written are. Look-ups and writes go on.
+    /// Builds the next version on a thread of its own, if half of the keys that may be written are. Look-ups and writes
+    /// go on.
     fn renew(&self) {
         if self.rows.written() < MAX_WRITTEN / 2 || self.building.swap(true, Ordering::AcqRel) {
             return;

@@ -1,4 +1,5 @@
-//! A ranking model as one [`Table`]: what a recommendation service does with a request, in one task at the table's home.
+//! A ranking model as one [`Table`]: what a recommendation service does with a request, in one task at the table's
+//! home.
 //!
 //! | stage | does | bound by |
 //! |---|---|---|
@@ -7,8 +8,8 @@
 //! | 3 | scores them all by a [`Network`] of three layers | arithmetic |
 //!
 //! The three stages are those of NetEase's online estimation system: feature query, feature extraction, inference.
-//! Stages of one request on three thread pools would carry its candidates from cache to cache; in one task they stay where
-//! the search left them.
+//! Stages of one request on three thread pools would carry its candidates from cache to cache; in one task they stay
+//! where the search left them.
 
 mod network;
 
@@ -25,8 +26,8 @@ pub const CANDIDATES: usize = 500;
 
 /// A table that answers with the best of another one's candidates, by a network's score.
 ///
-/// Ids are those of the inner table. [`Neighbor::distance`] is the score with its sign turned, so that the best is first. A
-/// filter, a radius, `ef` and `nprobe` are the inner table's. Candidates without features are left out.
+/// Ids are those of the inner table. [`Neighbor::distance`] is the score with its sign turned, so that the best is
+/// first. A filter, a radius, `ef` and `nprobe` are the inner table's. Candidates without features are left out.
 ///
 /// ```
 /// use chiplet_index::{FlatTable, KeyedRows, Metric};
@@ -52,8 +53,8 @@ pub struct Ranking<T> {
 }
 
 impl<T: Table> Ranking<T> {
-    /// Ranks what `inner` finds. A value of `features` is so many little-endian `f32`s, under the id of its row. The network's
-    /// inputs are the query's vector, the candidate's distance, and its features.
+    /// Ranks what `inner` finds. A value of `features` is so many little-endian `f32`s, under the id of its row. The
+    /// network's inputs are the query's vector, the candidate's distance, and its features.
     ///
     /// # Errors
     /// [`BuildError::Setting`] if a value is not made of `f32`s, or the network takes another number of inputs.

@@ -23,8 +23,8 @@ struct Layer {
 }
 
 impl Network {
-    /// A network that nobody trained: weights drawn as He et al. start one (normal, variance 2 / inputs; arXiv 1502.01852),
-    /// no bias. It costs what a trained one costs, and ranks at random. The same seed, the same network.
+    /// A network that nobody trained: weights drawn as He et al. start one (normal, variance 2 / inputs; arXiv
+    /// 1502.01852), no bias. It costs what a trained one costs, and ranks at random. The same seed, the same network.
     ///
     /// # Panics
     /// If there are no inputs.

@@ -1,5 +1,6 @@
-//! What splitting a query gives, and what it costs where it gives nothing: `cargo bench -p chiplet-baselines --bench split`; also
-//! what the executor adds to graph searches where there is nothing to gain.
+//! What splitting a query gives, and what it costs where it gives nothing:
+//! `cargo bench -p chiplet-baselines --bench split`; also what the executor adds to graph searches where there is
+//! nothing to gain.
 //!
 //! Absolute times depend on the machine and on what else it does; compare rows of one group of one run.
 

@@ -1,7 +1,7 @@
 //! The placebo of a comparison: the executor as it is, with domains that share no cache.
 //!
-//! Whatever `ccd-aware-fifo` gains over the placebo is the caches' part: queues, wake-ups, placement and stealing are the same
-//! code with the same settings. Whatever the placebo gains over another pool is not.
+//! Whatever `ccd-aware-fifo` gains over the placebo is the caches' part: queues, wake-ups, placement and stealing are
+//! the same code with the same settings. Whatever the placebo gains over another pool is not.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +15,8 @@ use crate::Strategy;
 /// The name of the placebo beside those of the strategies.
 pub const PLACEBO: &str = "placebo";
 
-/// Pairs of strategies that differ in one thing: what that is, which has it, and which it is compared with. They lead from
-/// `rayon` to `ccd-aware`.
+/// Pairs of strategies that differ in one thing: what that is, which has it, and which it is compared with. They lead
+/// from `rayon` to `ccd-aware`.
 pub const PARTS: [(&str, &str, &str); 4] = [
     ("work stealing", Strategy::GLOBAL_STEAL.name, "rayon"),
     (
@@ -32,8 +32,8 @@ pub const PARTS: [(&str, &str, &str); 4] = [
     ),
 ];
 
-/// Deals the cores of one package, which are numbered through its domains of `sizes` cores each, to as many domains of the
-/// same sizes, at random. Domains of one core each are one domain together: dealing would only rename them.
+/// Deals the cores of one package, which are numbered through its domains of `sizes` cores each, to as many domains of
+/// the same sizes, at random. Domains of one core each are one domain together: dealing would only rename them.
 ///
 /// ```
 /// let dealt = chiplet_baselines::deal(&[8; 12], 1);
@@ -61,7 +61,8 @@ pub fn deal(sizes: &[usize], seed: u64) -> Vec<Vec<usize>> {
     dealt.collect()
 }
 
-/// The machine with its cores dealt to domains at random ([`deal`]), within each package: so memory is as near as before.
+/// The machine with its cores dealt to domains at random ([`deal`]), within each package: so memory is as near as
+/// before.
 ///
 /// Give the executor `Pin::Core` with it, or its workers wander between caches.
 ///

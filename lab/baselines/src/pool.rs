@@ -76,8 +76,8 @@ struct Shared {
 }
 
 impl Pool {
-    /// Starts `workers` threads. On this machine each is tied to one domain of `topology`, the domains in turn. `limit` is
-    /// the most that may wait for each worker.
+    /// Starts `workers` threads. On this machine each is tied to one domain of `topology`, the domains in turn. `limit`
+    /// is the most that may wait for each worker.
     ///
     /// # Errors
     /// The system has refused a thread.

@@ -1,6 +1,6 @@
 //! Named sets of rules, so that every claim is an A/B in one run: three baselines, chiplet's own, and chiplet's own
-//! with one rule changed: without runs, with scan units that never leave their domain, and beside that with tables placed
-//! by bytes.
+//! with one rule changed: without runs, with scan units that never leave their domain, and beside that with tables
+//! placed by bytes.
 //!
 //! | name | routing | IVF splitting | stealing | tables placed by |
 //! |---|---|---|---|---|
@@ -123,8 +123,8 @@ impl Strategy {
         ..Self::ROUND_ROBIN
     };
 
-    /// `ccd-aware`: queries stay where their table is in cache, and a core runs up to 16 of one table in a row. Scan units of
-    /// tables that no cache keeps go to any domain with workers to spare.
+    /// `ccd-aware`: queries stay where their table is in cache, and a core runs up to 16 of one table in a row. Scan
+    /// units of tables that no cache keeps go to any domain with workers to spare.
     pub const CCD_AWARE: Self = Self {
         name: "ccd-aware",
         routing: Routing::Home,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use addr2line::Loader;
 use anyhow::{Context as _, anyhow};
-use chiplet_caches::record::{Bounces, Line, Place};
+use chiplet_caches::record::{Bounces, CodeSite, Line};
 use chiplet_caches::seen::Seen;
 
 /// How many places and lines are worth a look.
@@ -18,11 +18,11 @@ pub fn resolve(seen: &Seen) -> anyhow::Result<Bounces> {
     }
     let mut code = Code::new(&seen.maps)?;
     let mut names: BTreeMap<u64, String> = BTreeMap::new();
-    let mut by_place: BTreeMap<String, Place> = BTreeMap::new();
+    let mut by_place: BTreeMap<String, CodeSite> = BTreeMap::new();
     let mut by_line: BTreeMap<u64, BTreeMap<String, u64>> = BTreeMap::new();
     for &(pc, line, times) in &seen.bounces {
         let name = names.entry(pc).or_insert_with(|| code.name(pc)).clone();
-        let place = by_place.entry(name.clone()).or_insert_with(|| Place {
+        let place = by_place.entry(name.clone()).or_insert_with(|| CodeSite {
             place: name.clone(),
             times: 0,
             lines: 0,
@@ -31,7 +31,7 @@ pub fn resolve(seen: &Seen) -> anyhow::Result<Bounces> {
         place.lines += 1;
         *by_line.entry(line).or_default().entry(name).or_default() += times;
     }
-    let mut places: Vec<Place> = by_place.into_values().collect();
+    let mut places: Vec<CodeSite> = by_place.into_values().collect();
     places.sort_by_key(|place| std::cmp::Reverse(place.times));
     places.truncate(MOST);
     let mut lines: Vec<Line> = by_line

@@ -1,4 +1,5 @@
-//! The shipped executor on emulated caches: `make caches`. `results/lab/2026-11/emulated-caches.md` says what is modelled.
+//! The shipped executor on emulated caches: `make caches`. `results/lab/2026-11/emulated-caches.md` says what is
+//! modelled.
 
 pub mod emulator;
 pub mod marker;

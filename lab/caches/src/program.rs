@@ -1,5 +1,5 @@
-//! The program that is emulated: the shipped executor, or a pool that it is compared with, with real tables, asked by clients that each keep so many
-//! queries under way. It runs without QEMU too.
+//! The program that is emulated: the shipped executor, or a pool that it is compared with, with real tables, asked by
+//! clients that each keep so many queries under way. It runs without QEMU too.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

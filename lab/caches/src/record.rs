@@ -17,7 +17,7 @@ pub struct Record {
     /// What holds for all runs.
     pub constants: Constants,
     /// One for each strategy and repeat.
-    pub runs: Vec<Run>,
+    pub runs: Vec<RunRecord>,
 }
 
 /// What holds for all runs, besides the machine.
@@ -65,7 +65,7 @@ pub struct Constants {
 
 /// One process. Counts are of the measured queries, and of workers' cores alone; `clients` are the others.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Run {
+pub struct RunRecord {
     /// Its strategy.
     pub strategy: String,
     /// Its number.
@@ -136,7 +136,7 @@ pub struct Steals {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Bounces {
     /// By place, most first.
-    pub places: Vec<Place>,
+    pub places: Vec<CodeSite>,
     /// By line, most first.
     pub lines: Vec<Line>,
 }
@@ -150,7 +150,7 @@ impl Bounces {
 
 /// A place of the program, how often a line crossed there, and how many lines these were.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Place {
+pub struct CodeSite {
     /// Function, file and line.
     pub place: String,
     /// How often.

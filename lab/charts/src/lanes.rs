@@ -24,7 +24,8 @@ struct Stay {
 }
 
 impl<'a> Lane<'a> {
-    /// A table of this `name`, with a figure beside it, whose home is a domain from each time on, in seconds of `length_s`.
+    /// A table of this `name`, with a figure beside it, whose home is a domain from each time on, in seconds of
+    /// `length_s`.
     pub fn new(
         name: &'a str,
         value: String,

@@ -1,7 +1,8 @@
 //! Keys a second of `KeyedRows`, of maps and of embedded stores, on the same keys, on one thread.
 //!
-//! Each gets all keys with values of 40 bytes, then is asked for one key or for 100 at a time, drawn evenly or by Zipf's law; a
-//! tenth of the keys asked for is absent. All copy what they find to the same place. They take turns, round after round.
+//! Each gets all keys with values of 40 bytes, then is asked for one key or for 100 at a time, drawn evenly or by
+//! Zipf's law; a tenth of the keys asked for is absent. All copy what they find to the same place. They take turns,
+//! round after round.
 
 mod arguments;
 mod sharding;

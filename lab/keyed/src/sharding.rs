@@ -1,8 +1,8 @@
 //! Whether cutting a batch into the shards of several caches pays: keys a second and the time of a batch, three ways.
 //!
-//! *Here*: the thread that has the batch looks it up itself. *Whole*: it is one task of chiplet's executor. *Sharded*: each
-//! domain has the keys of a shard, a batch becomes a task for each, and is done when the last of them is. Domains are the cores
-//! of one L3, or of one L2 where there is one L3.
+//! *Here*: the thread that has the batch looks it up itself. *Whole*: it is one task of chiplet's executor. *Sharded*:
+//! each domain has the keys of a shard, a batch becomes a task for each, and is done when the last of them is. Domains
+//! are the cores of one L3, or of one L2 where there is one L3.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

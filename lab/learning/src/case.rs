@@ -6,7 +6,8 @@
 //! 4. Neighbours read from both nodes' memory and over the bridge in both runs alike.
 //! 5. Both runs get the same queries a second: a part of what the unbound instance can answer.
 //!
-//! The label is the part of processor time for each query that binding saves. What a monitor sees is of the unbound run.
+//! The label is the part of processor time for each query that binding saves. What a monitor sees is of the unbound
+//! run.
 
 use chiplet_baselines::Strategy;
 use chiplet_sim::{Load, Machine, Outcome, Scenario};
@@ -152,8 +153,8 @@ impl Case {
     }
 }
 
-/// Puts tables on the other node, in a drawn order, until it has a drawn part of all bytes; returns where each is, and that
-/// part as it came out.
+/// Puts tables on the other node, in a drawn order, until it has a drawn part of all bytes; returns where each is, and
+/// that part as it came out.
 fn spread(dice: &mut StdRng, of: &Family) -> (Vec<usize>, f64) {
     let tables = &of.prepared.workload.tables;
     let bytes: Vec<f64> = tables.iter().map(|table| table.bytes() as f64).collect();

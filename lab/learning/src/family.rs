@@ -47,8 +47,8 @@ pub struct Kind {
     pub recipe: String,
     /// Computing takes so many times what it takes on the machine that was measured.
     pub computing: f64,
-    /// Cores have so many times the cache lines on their way that the simulator's machines have: code that follows pointers
-    /// has few.
+    /// Cores have so many times the cache lines on their way that the simulator's machines have: code that follows
+    /// pointers has few.
     pub overlap: f64,
     /// A model that scores what each walk finds, if there is one.
     pub scoring: Option<Scoring>,

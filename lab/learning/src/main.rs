@@ -17,10 +17,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 /// How well the gain by binding a service to a NUMA node can be predicted, on simulated cases.
 ///
 /// A case is an instance of a service on a machine of two sockets. It is run by the simulator twice: on both nodes, and
-/// bound to the node with more of its memory. The first run gives what a monitor would see (MAO's MBW, MSR, NPMR, RMBR);
-/// both together give the part of processor time that binding saves. A first-order law, linear regression, a random forest
-/// and boosted trees predict that from what is seen. They are tested on a random 15 % of the cases, as MAO tested, and on
-/// families (kinds of services) of which they have seen nothing. Everything is modelled.
+/// bound to the node with more of its memory. The first run gives what a monitor would see (MAO's MBW, MSR, NPMR,
+/// RMBR); both together give the part of processor time that binding saves. A first-order law, linear regression, a
+/// random forest and boosted trees predict that from what is seen. They are tested on a random 15 % of the cases, as
+/// MAO tested, and on families (kinds of services) of which they have seen nothing. Everything is modelled.
 /// results/lab/2026-11/learning.md tells more.
 #[derive(Parser)]
 #[command(name = "chiplet-learning", version, after_help = EXAMPLES)]

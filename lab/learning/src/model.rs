@@ -1,8 +1,8 @@
 //! What predicts a gain: the law, which learns nothing, and what is fitted to samples.
 //!
-//! Forests, boosted trees and linear regression are `smartcore`'s. Its boosted trees are XGBoost's second-order ones with
-//! exact splits. Of a few settings each takes the one with the least absolute error in a cross validation inside the
-//! training part: over samples where the split is at random, over whole families where it is by family.
+//! Forests, boosted trees and linear regression are `smartcore`'s. Its boosted trees are XGBoost's second-order ones
+//! with exact splits. Of a few settings each takes the one with the least absolute error in a cross validation inside
+//! the training part: over samples where the split is at random, over whole families where it is by family.
 
 use serde::Serialize;
 use smartcore::ensemble::random_forest_regressor::{

@@ -9,8 +9,8 @@ use crate::family::Kind;
 use crate::sample::{Feature, Sample};
 use crate::study::{Config, Judged};
 
-/// MAO's published figures of its own containers: algorithm, R2, mean absolute error. MAO, section IV.C: 2,000 containers,
-/// 85 % to learn from and 15 % to test on, at random.
+/// MAO's published figures of its own containers: algorithm, R2, mean absolute error. MAO, section IV.C: 2,000
+/// containers, 85 % to learn from and 15 % to test on, at random.
 pub const THEIRS: [(&str, f64, f64); 3] = [
     ("XGBoost", 0.92, 0.025),
     ("forest", 0.87, 0.035),

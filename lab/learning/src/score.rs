@@ -5,8 +5,8 @@ use serde::Serialize;
 /// Of some predictions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Score {
-    /// 1 less squared errors over squared distances from the mean of what was measured; below 0 if that mean would have been a
-    /// better prediction.
+    /// 1 less squared errors over squared distances from the mean of what was measured; below 0 if that mean would have
+    /// been a better prediction.
     pub r2: f64,
     /// Mean absolute error, in parts of processor time as all below.
     pub mae: f64,

@@ -37,8 +37,8 @@ impl Way {
         }
     }
 
-    /// `count` splits of samples of these families. At random they are drawn independently; by family each family is on the
-    /// test side of exactly one.
+    /// `count` splits of samples of these families. At random they are drawn independently; by family each family is on
+    /// the test side of exactly one.
     pub fn splits(self, families: &[usize], count: usize, seed: u64) -> Vec<Split> {
         match self {
             Self::Random => (0..count as u64)
@@ -48,8 +48,8 @@ impl Way {
         }
     }
 
-    /// Folds inside a training part, for choosing among settings: alike in kind to the split that it comes from. Indices are
-    /// of `families`.
+    /// Folds inside a training part, for choosing among settings: alike in kind to the split that it comes from.
+    /// Indices are of `families`.
     pub fn inner(self, families: &[usize], count: usize, seed: u64) -> Vec<Split> {
         match self {
             // Every sample is a family of its own.

@@ -1,4 +1,5 @@
-//! The whole of it: simulates cases, fits every model in both ways of splitting, and scores them on what they have not seen.
+//! The whole of it: simulates cases, fits every model in both ways of splitting, and scores them on what they have not
+//! seen.
 
 use anyhow::ensure;
 use rayon::prelude::*;

@@ -1,5 +1,5 @@
-//! What emulated caches and real machines gave for the paper's tables, beside the model: reports of `chiplet-caches` and of
-//! `chiplet bench`.
+//! What emulated caches and real machines gave for the paper's tables, beside the model: reports of `chiplet-caches`
+//! and of `chiplet bench`.
 
 use std::collections::BTreeMap;
 
@@ -52,7 +52,8 @@ impl How {
 }
 
 impl Evidence {
-    /// Reads the file of `chiplet bench --workload paper-hnsw --json`, or of `chiplet-caches run --workload paper-hnsw --json`.
+    /// Reads the file of `chiplet bench --workload paper-hnsw --json`, or of
+    /// `chiplet-caches run --workload paper-hnsw --json`.
     ///
     /// # Errors
     /// If it is neither, or lacks one of the paper's systems V1 and V2.

@@ -12,8 +12,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 /// The claims of arXiv 2605.10090 beside what the simulator gives.
 ///
-/// Simulates the paper's systems and ours on a Genoa and a Rome, without and with locality of queries, keeps the figures
-/// in paper.json, and writes paper.md, img/locality.svg and img/size.svg from them. Everything is modelled.
+/// Simulates the paper's systems and ours on a Genoa and a Rome, without and with locality of queries, keeps the
+/// figures in paper.json, and writes paper.md, img/locality.svg and img/size.svg from them. Everything is modelled.
 #[derive(Parser)]
 #[command(name = "chiplet-paper", version, after_help = EXAMPLES)]
 struct Arguments {
@@ -25,12 +25,14 @@ struct Arguments {
     #[arg(long, conflicts_with_all = ["queries", "seed", "seeds"])]
     kept: bool,
 
-    /// Print what the coarse parts of the model change, for tables of this kind without or with topics, and write no file
+    /// Print what the coarse parts of the model change, for tables of this kind without or with topics, and write no
+    /// file
     #[arg(long, value_name = "KIND", value_parser = ["hnsw", "hnsw-topics", "ivf", "ivf-topics"], conflicts_with_all = ["kept", "evidence", "into"])]
     parts: Option<String>,
 
-    /// What emulated caches or a machine gave for the paper's tables, to be kept and shown beside the model: the file of
-    /// chiplet-caches run --workload paper-hnsw --json, or of chiplet bench --workload paper-hnsw (or paper-ivf) --json
+    /// What emulated caches or a machine gave for the paper's tables, to be kept and shown beside the model: the file
+    /// of chiplet-caches run --workload paper-hnsw --json, or of chiplet bench --workload paper-hnsw (or paper-ivf)
+    /// --json
     #[arg(long, value_name = "FILE.json")]
     evidence: Vec<PathBuf>,
 

@@ -103,8 +103,8 @@ fn figures(kind: Kind) -> [(&'static str, &'static Figure); 12] {
     ]
 }
 
-/// Runs every part for tables of a kind, with topics or without, and writes a table: medians, with the least and the most
-/// of the seeds.
+/// Runs every part for tables of a kind, with topics or without, and writes a table: medians, with the least and the
+/// most of the seeds.
 ///
 /// # Errors
 /// If the simulator refuses a case.

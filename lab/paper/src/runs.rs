@@ -119,7 +119,8 @@ pub struct Results {
     pub evidence: Vec<Evidence>,
 }
 
-/// The topics of the table of claims: 80 % of a table's queries near one of 4 centres, three quarters of rows in common.
+/// The topics of the table of claims: 80 % of a table's queries near one of 4 centres, three quarters of rows in
+/// common.
 pub const TOPICS: Topics = topics(0.8, 4);
 
 /// Parts of queries, and topics of each table, of the sweep.

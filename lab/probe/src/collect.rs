@@ -42,7 +42,7 @@ pub fn collect<E>(
     go_on: impl FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Latencies, E> {
     let cores = cpus.len();
-    let mut run = Run {
+    let mut run = Sweep {
         matrix: Latencies::new(cpus),
         measure,
         go_on,
@@ -61,7 +61,7 @@ pub fn collect<E>(
     Ok(run.matrix)
 }
 
-struct Run<M, G> {
+struct Sweep<M, G> {
     matrix: Latencies,
     measure: M,
     go_on: G,
@@ -69,7 +69,7 @@ struct Run<M, G> {
     of: usize,
 }
 
-impl<M, G, E> Run<M, G>
+impl<M, G, E> Sweep<M, G>
 where
     M: FnMut(usize, usize) -> Result<Sample, E>,
     G: FnMut(Progress) -> ControlFlow<()>,

@@ -44,8 +44,8 @@ impl Asking {
         self.tenant(table)?.home
     }
 
-    /// Queries a second that a table's own clients send, if each takes so many seconds. Those of a closed loop are taken
-    /// to keep as many workers busy as they are, but no more than a domain has.
+    /// Queries a second that a table's own clients send, if each takes so many seconds. Those of a closed loop are
+    /// taken to keep as many workers busy as they are, but no more than a domain has.
     pub fn rate(&self, table: usize, seconds: f64, domain: f64) -> f64 {
         let asks = self.tenant(table).map(|tenant| tenant.asks.iter());
         let rates = asks.into_iter().flatten().map(|ask| match ask.arrivals {

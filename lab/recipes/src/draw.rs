@@ -19,8 +19,8 @@ impl Workload {
     /// Whether its tables can be built and asked for real.
     ///
     /// # Errors
-    /// [`RecipeError::Value`] names what only the model has: tasks, clients and terms of a table's own, ranking models; or a table
-    /// of less than two rows.
+    /// [`RecipeError::Value`] names what only the model has: tasks, clients and terms of a table's own, ranking models;
+    /// or a table of less than two rows.
     pub fn check_real(&self) -> Result<(), RecipeError> {
         let wrong = |what, value: String, accepted| {
             Err(RecipeError::Value {

@@ -1,7 +1,7 @@
 //! What is searched and how often, as it is written down: tables, and the traffic over them.
 //!
-//! A [`Recipe`] is a small TOML file, from which the tables of a [`Workload`] are drawn by a seed. `chiplet bench` builds
-//! and asks them ([`Workload::draw`]), and the simulator models them.
+//! A [`Recipe`] is a small TOML file, from which the tables of a [`Workload`] are drawn by a seed. `chiplet bench`
+//! builds and asks them ([`Workload::draw`]), and the simulator models them.
 
 mod asking;
 mod draw;
@@ -43,8 +43,8 @@ pub struct Workload {
     pub topics: Option<Topics>,
     /// The part of all queries that goes to the first table beside its share by the law.
     pub hot_share: f64,
-    /// How often each table is there: processes that serve the same tables have a copy each. The first copies of all tables come
-    /// first, and each copy gets an equal part of the queries.
+    /// How often each table is there: processes that serve the same tables have a copy each. The first copies of all
+    /// tables come first, and each copy gets an equal part of the queries.
     #[serde(skip_serializing_if = "is_one")]
     pub copies: usize,
     /// Who else asks, and on which terms.
@@ -148,8 +148,8 @@ pub fn list_bytes(rows: u64, m: u32) -> u32 {
     2 * m * HnswConfig::link_bytes(rows as usize) as u32
 }
 
-/// Bytes of the cache lines that a row of a graph lies in, on average. Rows of `f32` count what they are; of 16, 32, 48, ..
-/// components they are whole lines.
+/// Bytes of the cache lines that a row of a graph lies in, on average. Rows of `f32` count what they are; of 16, 32,
+/// 48, .. components they are whole lines.
 pub fn touched(format: RowFormat, dim: u32) -> u32 {
     let bytes = stride(format, dim);
     match format {
@@ -158,8 +158,8 @@ pub fn touched(format: RowFormat, dim: u32) -> u32 {
     }
 }
 
-/// Bytes of the cache lines that one of many pieces of `bytes` lies in, on average: pieces that are no whole lines begin anywhere
-/// in one.
+/// Bytes of the cache lines that one of many pieces of `bytes` lies in, on average: pieces that are no whole lines
+/// begin anywhere in one.
 pub fn in_lines(bytes: u32) -> u32 {
     const LINE: u32 = 64;
     // Beginnings are `step` apart, and a piece that begins in the last one reaches farthest into its last line.

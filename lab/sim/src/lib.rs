@@ -5,8 +5,8 @@
 //! scaled ([`trace`]). The decisions are not modelled: the order of service, who takes work from whom, how queries are
 //! cut and where tables live are `chiplet_policy`, the code that the executor runs.
 //!
-//! Runs are deterministic: the same scenario gives the same figures, to the bit. `results/lab/2026-11/simulation.md` says
-//! what is modelled and what is not.
+//! Runs are deterministic: the same scenario gives the same figures, to the bit. `results/lab/2026-11/simulation.md`
+//! says what is modelled and what is not.
 //!
 //! ```
 //! use chiplet_baselines::Strategy;

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use chiplet::Topology;
 use chiplet_baselines::Strategy;
 use chiplet_caches::model::parts::Part;
-use chiplet_caches::record::{Constants, Record, Run};
+use chiplet_caches::record::{Constants, Record, RunRecord};
 use chiplet_caches::spread::Spread;
 use chiplet_sim::{Compute, Costs, Load, Machine, Scenario, Ways};
 
@@ -84,7 +84,7 @@ pub fn cases(record: &Record, machine: &Machine, searched: &Searched) -> anyhow:
     let mut cases = Vec::new();
     for strategy in STRATEGIES {
         let runs = record.runs.iter().filter(|run| run.strategy == strategy);
-        let runs: Vec<&Run> = runs.collect();
+        let runs: Vec<&RunRecord> = runs.collect();
         if runs.is_empty() {
             continue;
         }
@@ -92,7 +92,7 @@ pub fn cases(record: &Record, machine: &Machine, searched: &Searched) -> anyhow:
             .iter()
             .map(|run| simulate(record, machine, searched, run))
             .collect::<anyhow::Result<_>>()?;
-        let mut case = |figure, lines: fn(&Run) -> u64| {
+        let mut case = |figure, lines: fn(&RunRecord) -> u64| {
             let measured = runs
                 .iter()
                 .map(|run| lines(run) as f64 / run.queries as f64);
@@ -142,7 +142,7 @@ fn simulate(
     record: &Record,
     machine: &Machine,
     searched: &Searched,
-    run: &Run,
+    run: &RunRecord,
 ) -> anyhow::Result<f64> {
     let strategy: Strategy = run.strategy.parse()?;
     let (part, constants) = (&record.machine, &record.constants);

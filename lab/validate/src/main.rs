@@ -13,7 +13,8 @@ use serde::Serialize;
 /// Compares the simulator with emulated caches, with the real executor on this machine, and with cachegrind.
 ///
 /// Each instrument runs a workload, and `chiplet-simulate`'s model gets the same machine, the same graphs and the same
-/// queries. The table says how far the two are apart. results/lab/2026-11/validation.md has the causes of what is outside.
+/// queries. The table says how far the two are apart. results/lab/2026-11/validation.md has the causes of what is
+/// outside.
 #[derive(Parser)]
 #[command(name = "chiplet-validate", args_conflicts_with_subcommands = true, after_help = EXAMPLES)]
 struct Arguments {

@@ -44,8 +44,8 @@ impl Shape {
         }
     }
 
-    /// Whether each package has nodes of its own, as on every real machine. Memory is placed by package: where packages share
-    /// a node, nothing is.
+    /// Whether each package has nodes of its own, as on every real machine. Memory is placed by package: where packages
+    /// share a node, nothing is.
     fn has_nodes_by_package(&self) -> bool {
         let has = self.domains == self.nodes;
         if !has {

@@ -67,8 +67,8 @@ impl Service {
         }
     }
 
-    /// Every query since [`Service::forget`] ran on a cpu of its table's home that is among `allowed`; returns on how many
-    /// cpus that was.
+    /// Every query since [`Service::forget`] ran on a cpu of its table's home that is among `allowed`; returns on how
+    /// many cpus that was.
     pub fn assert_at_home(&self, allowed: &BTreeSet<u32>) -> usize {
         let placement = self.executor.placement();
         let mut cpus_used = 0;

@@ -72,8 +72,8 @@ impl LatencyRecorder {
         LatencySummary::of(&self.merged())
     }
 
-    /// Of all that was recorded so far, in microseconds: for each of `quantiles`, from 0 to 1, what that share is at most. All
-    /// zero if nothing was recorded.
+    /// Of all that was recorded so far, in microseconds: for each of `quantiles`, from 0 to 1, what that share is at
+    /// most. All zero if nothing was recorded.
     #[must_use]
     pub fn quantiles<const N: usize>(&self, quantiles: [f64; N]) -> [f64; N] {
         let all = self.merged();

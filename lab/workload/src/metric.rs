@@ -43,8 +43,8 @@ impl Metric {
     pub(crate) fn scale(self, distance: f64, a: &[f32], b: &[f32]) -> f64 {
         match self {
             Self::L2 => distance,
-            // Vectors scaled to length 1 in f32 are each off by up to 2^-24 of it, so |a - b| by e = 1.2e-7 and its half square
-            // by e |a - b| + e^2 / 2, beside the rounding of the sum.
+            // Vectors scaled to length 1 in f32 are each off by up to 2^-24 of it, so |a - b| by e = 1.2e-7 and its
+            // half square by e |a - b| + e^2 / 2, beside the rounding of the sum.
             Self::Cosine => {
                 let off = 1.2e-7;
                 distance + (off * (2.0 * distance).sqrt() + off * off / 2.0) / ROUNDING

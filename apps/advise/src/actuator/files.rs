@@ -1,8 +1,8 @@
 //! One group's files, read and written below a root.
 //!
-//! A file is opened only if it and the folders on the way are no links, and never made. A write is one call of the system,
-//! which the kernel takes as a whole. In a folder that stands for control groups a process that is killed may leave a
-//! file empty, which the kernel never does: there an empty set is a line break.
+//! A file is opened only if it and the folders on the way are no links, and never made. A write is one call of the
+//! system, which the kernel takes as a whole. In a folder that stands for control groups a process that is killed may
+//! leave a file empty, which the kernel never does: there an empty set is a line break.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
@@ -70,8 +70,8 @@ impl<'a> Files<'a> {
     }
 
     /// Writes a set. A group in which processes run cannot get an empty one any more, once it has had another
-    /// (`ENOSPC`, Linux `kernel/cgroup/cpuset.c`, `validate_change`). It gets all that there can ever be, which means the
-    /// same: what the group above may use.
+    /// (`ENOSPC`, Linux `kernel/cgroup/cpuset.c`, `validate_change`). It gets all that there can ever be, which means
+    /// the same: what the group above may use.
     pub(super) fn write(&self, file: CpusetFile, text: &str) -> io::Result<()> {
         match self.write_as_it_is(file, text) {
             Err(error) if error.kind() == ErrorKind::StorageFull && text.trim().is_empty() => {

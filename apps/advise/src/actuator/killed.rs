@@ -165,8 +165,8 @@ fn child() {
     }
 }
 
-/// Does `what` on a machine that was prepared, killed at the first step, the second and so on, and rolls back; returns the
-/// number of the step that it no longer has.
+/// Does `what` on a machine that was prepared, killed at the first step, the second and so on, and rolls back; returns
+/// the number of the step that it no longer has.
 fn killed_at_each_step(what: &str, prepare: impl Fn(&Machine)) -> u64 {
     for step in 1.. {
         let machine = Machine::new();

@@ -7,11 +7,11 @@
 //! | `apply.rs` | a change: checked, noted, made, noted |
 //! | `rollback.rs` | changes taken back |
 //!
-//! What is written is `cpuset.cpus`, and `cpuset.mems` only for a change that asks for it: on cgroup v2 writing it migrates
-//! the group's pages.
+//! What is written is `cpuset.cpus`, and `cpuset.mems` only for a change that asks for it: on cgroup v2 writing it
+//! migrates the group's pages.
 //!
-//! Where systemd or the kubelet manages the group, it may write the files again (at `daemon-reload`, or every few seconds
-//! by the kubelet's cpu manager). For such groups their own settings last; see [`Remedy`](crate::Remedy).
+//! Where systemd or the kubelet manages the group, it may write the files again (at `daemon-reload`, or every few
+//! seconds by the kubelet's cpu manager). For such groups their own settings last; see [`Remedy`](crate::Remedy).
 
 mod apply;
 mod error;

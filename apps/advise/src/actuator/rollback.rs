@@ -59,12 +59,12 @@ pub enum Restored {
 }
 
 impl Actuator {
-    /// Takes changes back, the latest group first. A dry one tells what it would do. One group that fails keeps no other
-    /// from being restored.
+    /// Takes changes back, the latest group first. A dry one tells what it would do. One group that fails keeps no
+    /// other from being restored.
     ///
     /// # Errors
-    /// [`ApplyError::NotNoted`] if the journal cannot be written: groups are restored all the same, and the next rollback
-    /// finds them so.
+    /// [`ApplyError::NotNoted`] if the journal cannot be written: groups are restored all the same, and the next
+    /// rollback finds them so.
     pub fn rollback(
         &self,
         journal: &mut Journal,

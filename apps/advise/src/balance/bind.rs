@@ -45,10 +45,14 @@ pub(super) fn bind(round: &Round<'_>, observed: &Observed) -> Option<Action> {
     })
 }
 
-type Places = Vec<(GroupPath, u32)>;
+type Bindings = Vec<(GroupPath, u32)>;
 
 /// Places all instances, with the mean of their gains; `None` if one of them finds no place.
-fn place(round: &Round<'_>, observed: &Observed, instances: &[&Instance]) -> Option<(Places, f64)> {
+fn place(
+    round: &Round<'_>,
+    observed: &Observed,
+    instances: &[&Instance],
+) -> Option<(Bindings, f64)> {
     let all: f64 = observed.nodes.iter().map(|node| node.cpus).sum();
     let mut nodes = observed.nodes.clone();
     let (mut to, mut gains) = (Vec::new(), 0.0);
@@ -109,8 +113,8 @@ fn take(node: &mut NodeLoad, instance: &Instance) {
 /// What sums of equal shares may differ by.
 const ROUNDING: f64 = 1e-9;
 
-/// Whether the nodes would keep what is bound so, by the strategy that unbinds and with a margin. A node that is too busy
-/// already forbids nothing if none of them goes there and it becomes no busier.
+/// Whether the nodes would keep what is bound so, by the strategy that unbinds and with a margin. A node that is too
+/// busy already forbids nothing if none of them goes there and it becomes no busier.
 fn stays(
     round: &Round<'_>,
     before: &[NodeLoad],

@@ -14,8 +14,8 @@ use crate::group::GroupPath;
 pub enum Strategy {
     /// From a node that is busy.
     A,
-    /// From a node that is busier than another and than it used to be. MAO went from A to B, because far fewer instances
-    /// are unbound.
+    /// From a node that is busier than another and than it used to be. MAO went from A to B, because far fewer
+    /// instances are unbound.
     B,
 }
 

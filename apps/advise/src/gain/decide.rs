@@ -1,10 +1,10 @@
 //! The advice for one group.
 //!
-//! 1. A machine with one node of cpus has nothing to bind to, and a group that runs on one node beside all of its memory
-//!    has nothing to gain. No counter is needed to know that.
+//! 1. A machine with one node of cpus has nothing to bind to, and a group that runs on one node beside all of its
+//!    memory has nothing to gain. No counter is needed to know that.
 //! 2. A figure that is missing ends it: nothing is predicted from a guess.
-//! 3. Each node is weighed by the law. Afterwards as much is remote as there are mapped pages elsewhere: they stay where
-//!    they are, unless they are to move too.
+//! 3. Each node is weighed by the law. Afterwards as much is remote as there are mapped pages elsewhere: they stay
+//!    where they are, unless they are to move too.
 //! 4. Of the nodes that gain enough, the best with room for the group is advised.
 
 use std::collections::BTreeMap;
@@ -130,8 +130,8 @@ pub enum Because {
 pub struct Assessment {
     /// What to do.
     pub advice: Advice,
-    /// What is short on nodes that would gain enough, with the neighbour that takes it. Cache that is short is a caution
-    /// and rules no node out: a cache is full at all times, and who is bound there shares it.
+    /// What is short on nodes that would gain enough, with the neighbour that takes it. Cache that is short is a
+    /// caution and rules no node out: a cache is full at all times, and who is bound there shares it.
     pub short: Vec<Shortage>,
 }
 

@@ -1,7 +1,8 @@
 //! The first-order law.
 //!
-//! Let near memory take 1 and far memory lambda. A share R of the traffic is remote, so a miss takes `1 + R (lambda - 1)`
-//! on the mean; afterwards it takes `1 + q (lambda - 1)`. Stalls are MSR of all cycles and shrink alike, so of all cycles
+//! Let near memory take 1 and far memory lambda. A share R of the traffic is remote, so a miss takes
+//! `1 + R (lambda - 1)` on the mean; afterwards it takes `1 + q (lambda - 1)`. Stalls are MSR of all cycles and shrink
+//! alike, so of all cycles
 //!
 //! ```text
 //! gain = MSR (R - q) (lambda - 1) / (1 + R (lambda - 1))

@@ -1,9 +1,9 @@
 //! Commands and settings that carry an advice out.
 //!
-//! The cpus alone are bound, unless it is asked for more: what is allocated from then on comes from their node by itself
-//! (first touch). Writing `cpuset.mems` on cgroup v2 migrates every page that lies elsewhere (Linux ee9707e8593d), which
-//! takes a second of a whole core for 1.6 GB, so that form stands apart and carries a warning. systemd's
-//! `AllowedMemoryNodes=` writes the same file.
+//! The cpus alone are bound, unless it is asked for more: what is allocated from then on comes from their node by
+//! itself (first touch). Writing `cpuset.mems` on cgroup v2 migrates every page that lies elsewhere (Linux
+//! ee9707e8593d), which takes a second of a whole core for 1.6 GB, so that form stands apart and carries a warning.
+//! systemd's `AllowedMemoryNodes=` writes the same file.
 
 use std::collections::BTreeSet;
 

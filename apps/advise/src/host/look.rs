@@ -63,8 +63,9 @@ impl Host {
         look(self, group, &Resctrl::read(&self.tree), &self.nodes_now()?)
     }
 
-    /// Several groups as they are now, without those that are gone or whose cpuset is damaged; and bytes between each node's L3s and memory since
-    /// resctrl began to count, by all tasks, empty if it does not count. Monitoring groups are read once for all of it.
+    /// Several groups as they are now, without those that are gone or whose cpuset is damaged; and bytes between each
+    /// node's L3s and memory since resctrl began to count, by all tasks, empty if it does not count. Monitoring groups
+    /// are read once for all of it.
     pub(crate) fn look_at(
         &self,
         groups: &[GroupPath],

@@ -33,8 +33,8 @@ pub struct Host {
 }
 
 impl Host {
-    /// Opens the machine below `root`: `/`, or a folder with another machine's `sys` and `proc`. Nodes are read now, and
-    /// groups when they are asked for.
+    /// Opens the machine below `root`: `/`, or a folder with another machine's `sys` and `proc`. Nodes are read now,
+    /// and groups when they are asked for.
     ///
     /// # Errors
     /// [`HostError::NotAMachine`] if there are no cpus; [`HostError::CgroupV1`], [`HostError::CgroupMixed`] and

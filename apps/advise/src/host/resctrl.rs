@@ -1,8 +1,8 @@
 //! What resctrl counts: bytes to memory and bytes in L3, by monitoring group and L3.
 //!
 //! A *control group* of resctrl is a folder below `sys/fs/resctrl`, the first of them that folder itself. Each has
-//! monitoring groups of its own in `mon_groups`. A folder `mon_data/mon_L3_NN` stands for the L3 of number NN. The figures
-//! of a control group include those of its monitoring groups (Linux `Documentation/filesystems/resctrl.rst`).
+//! monitoring groups of its own in `mon_groups`. A folder `mon_data/mon_L3_NN` stands for the L3 of number NN. The
+//! figures of a control group include those of its monitoring groups (Linux `Documentation/filesystems/resctrl.rst`).
 //!
 //! A control group of cgroups and a monitoring group are matched by their threads. Nothing else ties them.
 

@@ -1,5 +1,5 @@
-//! Machines with anything in their files, read. Run by the fuzz target `advise` and, over its seeds and by properties, by
-//! `hostile.rs`.
+//! Machines with anything in their files, read. Run by the fuzz target `advise` and, over its seeds and by properties,
+//! by `hostile.rs`.
 
 // Each program uses its part.
 #![allow(dead_code)]
@@ -115,8 +115,8 @@ pub const SOUND: &str = concat!(
 /// What stands between two files.
 const NEXT: u8 = 0xff;
 
-/// The first byte is the machine: an Intel with an L3 a node, or an AMD of 12 CCDs. Then files, each its number and what
-/// it holds; past the last number it is the journal.
+/// The first byte is the machine: an Intel with an L3 a node, or an AMD of 12 CCDs. Then files, each its number and
+/// what it holds; past the last number it is the journal.
 pub fn advise(data: &[u8]) {
     let Some((&kind, rest)) = data.split_first() else {
         return;

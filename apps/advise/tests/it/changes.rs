@@ -80,8 +80,8 @@ fn a_change_is_noted_made_and_taken_back() {
     assert_eq!(record.state, State::RolledBack(Outcome::Restored));
 }
 
-/// A kernel refuses the empty set to a group in which processes run, and the rollback that wrote all cpus instead may have
-/// been killed before it noted that.
+/// A kernel refuses the empty set to a group in which processes run, and the rollback that wrote all cpus instead may
+/// have been killed before it noted that.
 #[test]
 fn all_cpus_stand_for_the_empty_set() {
     let saved = machine();
@@ -213,8 +213,9 @@ fn a_group_of_another_user_is_refused() {
     allow("own", 0o777);
     allow("", 0o755);
     allow("sys/fs/cgroup/a/cpuset.cpus", 0o444);
-    // The program itself may lie where others cannot go. It is copied by another process: a child of another test that is
-    // started meanwhile would have this one's open file for a moment, and what is open for writing cannot be started.
+    // The program itself may lie where others cannot go. It is copied by another process: a child of another test that
+    // is started meanwhile would have this one's open file for a moment, and what is open for writing cannot be
+    // started.
     let program = saved.path("program");
     let mut copy = Command::new("cp");
     copy.arg(std::env::current_exe().unwrap()).arg(&program);

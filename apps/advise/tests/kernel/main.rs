@@ -1,7 +1,8 @@
 //! `chiplet-advisor advise` and `chiplet-advisor balance` on a real kernel with two NUMA nodes and cgroup v2, emulated.
 //!
-//! The test program is three things. Run as a test, it boots a machine with itself and the command. As the first process
-//! there, it checks (`guest.rs`). As `worker`, it is a service whose memory lies on the wrong node (`worker.rs`).
+//! The test program is three things. Run as a test, it boots a machine with itself and the command. As the first
+//! process there, it checks (`guest.rs`). As `worker`, it is a service whose memory lies on the wrong node
+//! (`worker.rs`).
 //!
 //! Without QEMU or a kernel (`scripts/vm-kernel.sh`) it says so and does nothing.
 

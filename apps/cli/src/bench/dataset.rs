@@ -45,8 +45,8 @@ pub(crate) fn index_metric(metric: truth::Metric) -> anyhow::Result<Metric> {
     })
 }
 
-/// The `k` exact neighbours of `queries` among `rows`, from the cache if they are there; says what is wrong with the cache if
-/// `warn`.
+/// The `k` exact neighbours of `queries` among `rows`, from the cache if they are there; says what is wrong with the
+/// cache if `warn`.
 pub(crate) fn truth(
     arguments: &Arguments,
     (rows, queries): (&VectorSet, &VectorSet),

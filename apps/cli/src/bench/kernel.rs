@@ -7,8 +7,8 @@ use std::path::Path;
 
 use super::report::KernelSettings;
 
-/// Parameters that change how threads run or what memory costs (Linux, `Documentation/admin-guide/kernel-parameters.txt`).
-/// None of them takes a path or a name of the host.
+/// Parameters that change how threads run or what memory costs (Linux,
+/// `Documentation/admin-guide/kernel-parameters.txt`). None of them takes a path or a name of the host.
 const MATTERS: [&str; 44] = [
     "amd_iommu",
     "amd_pstate",

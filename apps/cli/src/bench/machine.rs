@@ -1,5 +1,5 @@
-//! The machine that is measured, and what the report says of it and of the command: all that others need to compare, and no
-//! path.
+//! The machine that is measured, and what the report says of it and of the command: all that others need to compare,
+//! and no path.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,8 +12,8 @@ use super::arguments::Arguments;
 use super::kernel;
 use super::report::{Domain, Machine};
 
-/// The machine; its private L2s as domains if there is only one L3 and nothing else was asked for. What a user should know of it
-/// is told to `tell`.
+/// The machine; its private L2s as domains if there is only one L3 and nothing else was asked for. What a user should
+/// know of it is told to `tell`.
 pub(crate) fn topology(arguments: &Arguments, tell: impl Fn(&str)) -> anyhow::Result<Topology> {
     if let Some(level) = arguments.level {
         return Ok(Topology::detect(level)?);

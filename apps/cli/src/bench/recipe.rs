@@ -21,7 +21,8 @@ pub(super) fn read(arguments: &Arguments) -> anyhow::Result<Option<Workload>> {
     Ok(Some(workload))
 }
 
-/// What [`Recipe::open`] was given, for the report: the file's text without its comments, or the name of a built-in workload.
+/// What [`Recipe::open`] was given, for the report: the file's text without its comments, or the name of a built-in
+/// workload.
 pub(super) fn text(arguments: &Arguments) -> Option<String> {
     let name = arguments.workload.as_ref()?;
     match Recipe::built_in(name) {

@@ -21,7 +21,8 @@ const FILLED: f64 = 0.75;
 /// Links of a graph's node: 32 on the ground at M = 16, and few above it.
 const LINK_BYTES: usize = 136;
 
-/// Bytes that drawn tables of these sizes take while they are built: their rows twice, and links; 0 where a file has them.
+/// Bytes that drawn tables of these sizes take while they are built: their rows twice, and links; 0 where a file has
+/// them.
 pub(super) fn need(arguments: &Arguments) -> u64 {
     let row = 8 * u64::from(arguments.dims) + LINK_BYTES as u64;
     let rows = u64::from(

@@ -81,7 +81,8 @@ impl BuiltTable {
             .save(path)
     }
 
-    /// The table of this name, from the file that [`BuiltTable::save`] wrote; what is searched is what `over` makes of it.
+    /// The table of this name, from the file that [`BuiltTable::save`] wrote; what is searched is what `over` makes of
+    /// it.
     pub(crate) fn load(
         name: String,
         path: &Path,

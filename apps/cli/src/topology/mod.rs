@@ -40,8 +40,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "LIST", conflicts_with = "level", value_parser = clap::builder::ValueParser::new(domains))]
     domains: Option<DomainList>,
 
-    /// Whether the machine is virtual: then L3s that hypervisors make up are not believed. Without it as the processor's
-    /// flag `hypervisor` says; --xml and --synthetic do not tell
+    /// Whether the machine is virtual: then L3s that hypervisors make up are not believed. Without it as the
+    /// processor's flag `hypervisor` says; --xml and --synthetic do not tell
     #[arg(long, value_name = "YES|NO", value_parser = clap::builder::ValueParser::new(yes_or_no))]
     virtual_machine: Option<bool>,
 

@@ -60,8 +60,8 @@ impl Process {
         })
     }
 
-    /// Waits until nothing is left of earlier load: a pool without bounds goes on long after its clients have given up, and
-    /// would take its share of the next measurement.
+    /// Waits until nothing is left of earlier load: a pool without bounds goes on long after its clients have given up,
+    /// and would take its share of the next measurement.
     pub(crate) fn settle(&self) -> anyhow::Result<()> {
         let give_up = Instant::now() + LONGEST_BACKLOG;
         while Instant::now() < give_up {

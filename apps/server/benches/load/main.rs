@@ -1,6 +1,6 @@
 //! Load on the server as its users see it: from another process, over loopback, at fixed times whatever becomes of the
-//! answers. Each experiment runs the same traffic against chiplet and against the baseline (`scheduler.kind = "rayon"`),
-//! turn by turn, and prints a table. Everything is bounded and stops by itself.
+//! answers. Each experiment runs the same traffic against chiplet and against the baseline
+//! (`scheduler.kind = "rayon"`), turn by turn, and prints a table. Everything is bounded and stops by itself.
 
 mod client;
 #[path = "../common/mod.rs"]
@@ -54,7 +54,8 @@ struct Arguments {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Experiment {
-    /// Sustained load, then one and a half times and twice what the server can do: goodput and latency of what is accepted.
+    /// Sustained load, then one and a half times and twice what the server can do: goodput and latency of what is
+    /// accepted.
     Overload,
     /// Quiet collections alone, then beside one that sends twice what the server can do.
     Noisy,

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::peers::Peer;
-use super::rounds::Run;
+use super::rounds::Measurement;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/pgvector");
 
@@ -106,7 +106,7 @@ pub(crate) fn stock(
     datasets: &Path,
     clients: u16,
     lasting: Duration,
-) -> anyhow::Result<Run> {
+) -> anyhow::Result<Measurement> {
     let (kind, address) = peer.address();
     let arguments = [
         kind.to_owned(),
@@ -123,7 +123,7 @@ pub(crate) fn stock(
     helper.say("go")?;
     let measured: Measured = helper.read()?;
     let used = peer.cpu_time()? - before;
-    Ok(Run {
+    Ok(Measurement {
         queries_per_second: measured.queries as f64 / measured.seconds,
         p50: measured.p50,
         p99: measured.p99,

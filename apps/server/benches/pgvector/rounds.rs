@@ -14,7 +14,7 @@ const WIDEST: usize = 1_000;
 
 /// What a measurement came to.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Run {
+pub(crate) struct Measurement {
     pub(crate) queries_per_second: f64,
     /// In microseconds.
     pub(crate) p50: f64,
@@ -23,8 +23,8 @@ pub(crate) struct Run {
     pub(crate) cpu: f64,
 }
 
-/// Finds the narrowest search that finds `least` of the true neighbours, and leaves the peer set to it. Returns what part
-/// that search finds.
+/// Finds the narrowest search that finds `least` of the true neighbours, and leaves the peer set to it. Returns what
+/// part that search finds.
 pub(crate) async fn tune(peer: &mut Peer, words: &GloveSample, least: f64) -> anyhow::Result<f64> {
     let (mut low, mut high) = (RESULTS, WIDEST);
     while low < high {
@@ -60,7 +60,7 @@ pub(crate) async fn run(
     words: &GloveSample,
     clients: usize,
     lasting: Duration,
-) -> anyhow::Result<Run> {
+) -> anyhow::Result<Measurement> {
     let mut connections = Vec::new();
     for _ in 0..clients {
         let mut connection = peer.connect(words).await?;
@@ -95,7 +95,7 @@ pub(crate) async fn run(
     let (seconds, used) = (began.elapsed().as_secs_f64(), peer.cpu_time()? - before);
     drop(open);
     let summary = recorder.summary();
-    Ok(Run {
+    Ok(Measurement {
         queries_per_second: summary.count as f64 / seconds,
         p50: summary.p50,
         p99: summary.p99,

@@ -1,14 +1,16 @@
 //! What is printed.
 
 use super::common::{shown, spread};
-use super::rounds::Run;
+use super::rounds::Measurement;
 
 /// Prints medians over the rounds, and ratios of the first to each other: a ratio for each round, and their median.
-pub(crate) fn print(title: &str, names: &[&str], runs: &[Vec<Run>]) {
+pub(crate) fn print(title: &str, names: &[&str], runs: &[Vec<Measurement>]) {
     println!("\n## {title}\n");
     println!("| server | queries/s | p50 us | p99 us | processor us a query |");
     println!("|---|---|---|---|---|");
-    let each = |runs: &[Run], value: fn(&Run) -> f64| runs.iter().map(value).collect::<Vec<_>>();
+    let each = |runs: &[Measurement], value: fn(&Measurement) -> f64| {
+        runs.iter().map(value).collect::<Vec<_>>()
+    };
     for (name, runs) in names.iter().zip(runs) {
         println!(
             "| {name} | {} | {} | {} | {} |",
@@ -22,7 +24,7 @@ pub(crate) fn print(title: &str, names: &[&str], runs: &[Vec<Run>]) {
         return;
     };
     for (name, other) in names.iter().skip(1).zip(others) {
-        let ratio = |value: fn(&Run) -> f64| {
+        let ratio = |value: fn(&Measurement) -> f64| {
             let pairs = first.iter().zip(other);
             spread(
                 pairs

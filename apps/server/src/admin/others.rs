@@ -1,8 +1,8 @@
 //! The counters of the label `other`: what tables counted while they had no label of their own.
 //!
 //! Which tables have one changes with their traffic, so the sum over those that have none may fall, and a counter that
-//! falls has begun anew for Prometheus. So growth is added up instead: from one scrape to the next, each table's goes to
-//! its own label or to `other`.
+//! falls has begun anew for Prometheus. So growth is added up instead: from one scrape to the next, each table's goes
+//! to its own label or to `other`.
 
 use std::collections::HashMap;
 use std::ops::AddAssign;

@@ -17,8 +17,8 @@ use tower::Service;
 use tracing::Span;
 
 use super::outgoing::{Outgoing, Permit};
-use super::places::Places;
 use super::schema::Schema;
+use super::slots::RequestSlots;
 use super::{incoming, refusal};
 use crate::admin::metrics::Meters;
 use crate::authentication::{Authentication, ConnectionInfo};
@@ -91,8 +91,8 @@ impl ApiKey {
 pub(crate) struct Admission {
     pub(crate) api_key: Option<Arc<ApiKey>>,
     pub(crate) meters: Arc<Meters>,
-    /// A place for each request that may be under way.
-    pub(crate) places: Arc<Places>,
+    /// A slot for each request that may be under way.
+    pub(crate) slots: Arc<RequestSlots>,
     pub(crate) pace: Arc<Pace>,
     /// The longest that a request may take.
     pub(crate) longest: Duration,
@@ -264,7 +264,7 @@ impl Admission {
     fn place(&self, path: &str, peer: &Arc<Authentication>) -> Result<Permit, Status> {
         let places = match path {
             _ if path.starts_with("/qdrant.") => {
-                return match self.places.take() {
+                return match self.slots.take() {
                     Some(place) => Ok(Permit::Request(place)),
                     None => {
                         self.meters.shed("requests");

@@ -17,8 +17,8 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Calls that may wait for a place; further ones are refused.
 const WAITING: usize = 256;
 
-/// Places for what blocks. One is free again when its code has ended, so calls that are given up meanwhile leave no more
-/// code behind than there are places.
+/// Places for what blocks. One is free again when its code has ended, so calls that are given up meanwhile leave no
+/// more code behind than there are places.
 pub(crate) struct Blocking {
     places: Arc<Semaphore>,
     /// For those that wait, and those that have a place.

@@ -312,8 +312,8 @@ fn number(
         .ok_or_else(|| invalid(format!("{PREFIX}{key} is no whole number from 1 to {most}")))
 }
 
-/// From which size on there is an index, and how much must be written for a new one, in bytes. `payload_m` asks for links
-/// that serve filters; walks find rows that pass a filter without such links.
+/// From which size on there is an index, and how much must be written for a new one, in bytes. `payload_m` asks for
+/// links that serve filters; walks find rows that pass a filter without such links.
 fn thresholds(
     hnsw: Option<HnswConfigDiff>,
     optimizers: Option<OptimizersConfigDiff>,
@@ -359,9 +359,9 @@ fn thresholds(
     })
 }
 
-/// What an update of a collection's settings comes to: the bytes from which on there is an index, and that must be written for
-/// a new one. No index while much is loaded (`indexing_threshold` 0, or `m` 0) and one afterwards is what clients ask for.
-/// Settings of segments mean nothing here, where there are none.
+/// What an update of a collection's settings comes to: the bytes from which on there is an index, and that must be
+/// written for a new one. No index while much is loaded (`indexing_threshold` 0, or `m` 0) and one afterwards is what
+/// clients ask for. Settings of segments mean nothing here, where there are none.
 pub(super) fn update(
     message: &UpdateCollection,
     current: &Settings,
@@ -425,8 +425,8 @@ pub(super) fn update(
     })
 }
 
-/// Settings of segments, as they are here: one index, of which a fifth may be dead, and every commit is flushed. Clients of
-/// some version insist on each of these.
+/// Settings of segments, as they are here: one index, of which a fifth may be dead, and every commit is flushed.
+/// Clients of some version insist on each of these.
 fn optimizers() -> OptimizersConfigDiff {
     OptimizersConfigDiff {
         deleted_threshold: Some(1.0 / DEAD_PART as f64),

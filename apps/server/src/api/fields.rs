@@ -80,8 +80,8 @@ impl Api {
     }
 }
 
-/// The type of a field that is to be indexed. Of its parameters those are taken that say what is so: it is in memory, all
-/// integers are found by value and by range, and filters need no links of a graph.
+/// The type of a field that is to be indexed. Of its parameters those are taken that say what is so: it is in memory,
+/// all integers are found by value and by range, and filters need no links of a graph.
 fn kind(asked: Option<i32>, params: Option<PayloadIndexParams>) -> Result<FieldType, Status> {
     let asked = asked.map(|kind| {
         FieldType::try_from(kind)

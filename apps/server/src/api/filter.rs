@@ -13,8 +13,8 @@ use crate::memory::InFlight;
 /// Conditions of one filter: each is asked of every block of points.
 const MOST_CONDITIONS: usize = 1_000;
 
-/// A filter's condition, and what it takes of the server's memory in `memory`. A list of some hundred thousand values takes
-/// milliseconds, so this is not for the network's threads.
+/// A filter's condition, and what it takes of the server's memory in `memory`. A list of some hundred thousand values
+/// takes milliseconds, so this is not for the network's threads.
 pub(super) fn read(filter: qdrant::Filter, memory: &InFlight) -> Result<Condition, Status> {
     let mut reading = Reading {
         left: MOST_CONDITIONS,

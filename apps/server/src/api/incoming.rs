@@ -1,9 +1,9 @@
 //! Requests on their way in: what they decode to is known, and bounded, before they are decoded.
 //!
 //! Two bytes of a message may take some hundreds once they are decoded, so a message within its length could take
-//! gigabytes. Here each message is walked through as it arrives (`walk`). What it takes, as bytes and decoded, counts in
-//! `limits.memory_bytes` until the request is answered. The rest of a message that takes too much, or whose points or
-//! queries are too many, is read and thrown away, so that the client gets to hear why.
+//! gigabytes. Here each message is walked through as it arrives (`walk`). What it takes, as bytes and decoded, counts
+//! in `limits.memory_bytes` until the request is answered. The rest of a message that takes too much, or whose points
+//! or queries are too many, is read and thrown away, so that the client gets to hear why.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use tokio::time::{Sleep, sleep_until};
 use tonic::Status;
 use tonic::body::Body;
 
-use super::places::{self, Arrival};
 use super::refusal::{self, invalid};
 use super::schema::{Schema, ShapeId};
+use super::slots::{self, Arrival};
 use super::walk::Walk;
 use crate::admin::metrics::Meters;
 use crate::config::Limits;
 use crate::memory::InFlight;
 
-/// A message may decode to so many times the bytes that its call may have. Vectors and texts decode to twice theirs at most, small
-/// payload values to some ten times.
+/// A message may decode to so many times the bytes that its call may have. Vectors and texts decode to twice theirs at
+/// most, small payload values to some ten times.
 const DECODED: u64 = 8;
 
 /// How large a call's message may be.
@@ -228,7 +228,7 @@ impl Incoming {
             self.meters.shed("requests");
             return Poll::Ready(Err(refusal::given_up()));
         }
-        let until = self.until + places::patience(self.received);
+        let until = self.until + slots::patience(self.received);
         let patience = self
             .patience
             .get_or_insert_with(|| Box::pin(sleep_until(until.into())));

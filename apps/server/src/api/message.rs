@@ -96,9 +96,9 @@ const PAYLOAD: u8 = 0x12;
 /// Bytes before a message: a flag, and its length.
 const HEAD: usize = 5;
 
-/// The points of an answer, encoded as they are sent: payloads are copied as they are kept, and nothing is decoded. What an
-/// answer may still take is asked for before a point is copied, of `limits.answer_bytes` and of the server's memory, which is
-/// held until the client has the answer.
+/// The points of an answer, encoded as they are sent: payloads are copied as they are kept, and nothing is decoded.
+/// What an answer may still take is asked for before a point is copied, of `limits.answer_bytes` and of the server's
+/// memory, which is held until the client has the answer.
 pub(crate) struct Points {
     bytes: Vec<u8>,
     left: usize,

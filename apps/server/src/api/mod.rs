@@ -5,7 +5,7 @@
 //! | `admission` | before every request: key, deadline, trace context; after it: its metrics |
 //! | `incoming` | requests are bounded by what they decode to, before they are decoded |
 //! | `schema`, `walk`, `text` | what that is, by the API's description |
-//! | `places` | how many requests are under way, and which of them may lose their place |
+//! | `slots` | how many requests are under way, and which of them may lose their slot |
 //! | `outgoing` | answers that the client has not taken yet |
 //! | `blocking` | creating and deleting collections and payload indexes, a few at a time |
 //! | `collections`, `points`, `health` | the services: one short method for each call |
@@ -23,13 +23,13 @@ mod health;
 mod incoming;
 mod message;
 mod outgoing;
-pub(crate) mod places;
 mod points;
 mod quantization;
 pub(crate) mod refusal;
 pub(crate) mod schema;
 mod search;
 mod select;
+pub(crate) mod slots;
 mod text;
 mod walk;
 mod write;

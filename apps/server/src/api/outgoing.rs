@@ -1,8 +1,9 @@
 //! Answers on their way out: each holds its place among the requests under way until the client has taken it.
 //!
-//! HTTP/2 lets a client take nothing for as long as it likes, and an answer takes memory until then. Answers are handed over in
-//! slices, the next one when the client has room for it, so that a request counts as under way (`limits.requests`) until
-//! its answer is nearly gone, and so long its memory counts. Clients that never read are let go when their connection is as old as it may be.
+//! HTTP/2 lets a client take nothing for as long as it likes, and an answer takes memory until then. Answers are handed
+//! over in slices, the next one when the client has room for it, so that a request counts as under way
+//! (`limits.requests`) until its answer is nearly gone, and so long its memory counts. Clients that never read are let
+//! go when their connection is as old as it may be.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tonic::Status;
 use tonic::body::Body;
 
-use super::places::Arrival;
+use super::slots::Arrival;
 use crate::authentication::OpenCall;
 use crate::memory::InFlight;
 

@@ -1,4 +1,5 @@
-//! Quantisation as the API has it: which settings mean something here, what a search may say of it, and what is refused.
+//! Quantisation as the API has it: which settings mean something here, what a search may say of it, and what is
+//! refused.
 
 use qdrant_client::qdrant::quantization_config::Quantization as Kind;
 use qdrant_client::qdrant::{
@@ -90,8 +91,8 @@ pub(super) fn describe(quantization: Quantization) -> QuantizationConfig {
     }
 }
 
-/// Checks what a search for `results` points says of codes: every such search compares candidates with the vectors, and how
-/// many is fixed. Where there are no codes (`coded`), it makes no difference.
+/// Checks what a search for `results` points says of codes: every such search compares candidates with the vectors, and
+/// how many is fixed. Where there are no codes (`coded`), it makes no difference.
 pub(super) fn check_search(
     params: Option<QuantizationSearchParams>,
     coded: bool,

@@ -1,8 +1,8 @@
 //! What a message takes in memory once it is decoded, by the API's own description.
 //!
-//! Two bytes of a message may become some hundreds: an empty condition, an id, a value. The description says which types a
-//! message holds, and from that follows how large the Rust types are that `prost` makes of them. All sizes are upper bounds;
-//! a test compares them with the types themselves.
+//! Two bytes of a message may become some hundreds: an empty condition, an id, a value. The description says which
+//! types a message holds, and from that follows how large the Rust types are that `prost` makes of them. All sizes are
+//! upper bounds; a test compares them with the types themselves.
 
 use std::collections::{HashMap, HashSet};
 
@@ -193,8 +193,8 @@ impl Types<'_> {
         })
     }
 
-    /// Whether a message of type `from` may hold one of type `to`, other than in a list. `prost` boxes a field whose type
-    /// leads back to the message that it is in.
+    /// Whether a message of type `from` may hold one of type `to`, other than in a list. `prost` boxes a field whose
+    /// type leads back to the message that it is in.
     fn leads_to(&self, from: ShapeId, to: ShapeId) -> anyhow::Result<bool> {
         let (mut seen, mut open) = (HashSet::new(), vec![from]);
         while let Some(id) = open.pop() {

@@ -334,8 +334,8 @@ impl Api {
     }
 }
 
-/// The view to search and the vector to search it for, and whether that is a stored point's. The rows of a filter are those
-/// of one view.
+/// The view to search and the vector to search it for, and whether that is a stored point's. The rows of a filter are
+/// those of one view.
 fn locate(
     collection: &Collection,
     near: &mut Near,
@@ -396,9 +396,9 @@ pub(crate) fn prepared(
 impl<F: Future<Output = Result<Vec<Neighbor>, Error>> + Send> Running<F> {
     /// The points that were found, behind those that are there already.
     ///
-    /// A wider search may find what a narrower one did not, at any place. So the pages of a query are cut from one list, which
-    /// does not depend on the page: the nearest of a search for one page, behind them what a search for [`WIDER`] times as many
-    /// finds besides, and so on. A page that is not the first costs all searches up to its own.
+    /// A wider search may find what a narrower one did not, at any place. So the pages of a query are cut from one
+    /// list, which does not depend on the page: the nearest of a search for one page, behind them what a search for
+    /// [`WIDER`] times as many finds besides, and so on. A page that is not the first costs all searches up to its own.
     async fn finish(self, api: &Api, points: Points) -> Result<Points, Status> {
         let (wanted, view) = (&self.wanted, &self.view);
         let own = match wanted.near {

@@ -13,8 +13,8 @@ const BESIDE: u64 = 16;
 /// A list begins with room for so many.
 const FIRST_ROOM: u64 = 4;
 
-/// Clients go no deeper than 100 messages in each other. What is in a request may come back in an answer that has two more
-/// around it: a payload that is set is in one message, and in the answer to a batch of queries in three.
+/// Clients go no deeper than 100 messages in each other. What is in a request may come back in an answer that has two
+/// more around it: a payload that is set is in one message, and in the answer to a batch of queries in three.
 const DEEPEST: usize = 98 - 1;
 
 /// Why bytes are no message of the type that they should be.

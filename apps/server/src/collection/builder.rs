@@ -128,8 +128,8 @@ enum Why {
 }
 
 impl Shared {
-    /// A build's state changes under the queue's lock: so a collection is built by one thread at a time, and a write that comes
-    /// while one runs is seen either here or by that thread when it is done.
+    /// A build's state changes under the queue's lock: so a collection is built by one thread at a time, and a write
+    /// that comes while one runs is seen either here or by that thread when it is done.
     fn request(&self, collection: &Arc<Collection>) {
         let mut queue = self.queue.lock();
         if collection.build.is_taken() {
@@ -223,8 +223,8 @@ fn build_within(collection: &Collection, shared: &Shared, why: Why) -> Result<()
     let allowance = &shared.allowance;
     let replace = |settings: &Settings, indexed: bool, loan| {
         // The index is searched near its collection's home, as that is now: it may have waited long for its memory.
-        let place = indexed.then(|| MemoryPolicy::on(shared.scheduler.nodes_of(&collection.slot)));
-        replace(collection, settings, place, loan)
+        let policy = indexed.then(|| MemoryPolicy::on(shared.scheduler.nodes_of(&collection.slot)));
+        replace(collection, settings, policy, loan)
     };
     let need = || Need::of(&collection.view(), &settings);
     let first = need();
@@ -263,7 +263,7 @@ fn build_within(collection: &Collection, shared: &Shared, why: Why) -> Result<()
 fn replace(
     collection: &Collection,
     settings: &Settings,
-    place: Option<MemoryPolicy>,
+    policy: Option<MemoryPolicy>,
     mut loan: Loan<'_>,
 ) -> Result<(), String> {
     // Looked at only now: it may have waited long for its memory.
@@ -271,9 +271,9 @@ fn replace(
         return Ok(());
     }
     let view = collection.view();
-    let (began, indexed) = (Instant::now(), place.is_some());
+    let (began, indexed) = (Instant::now(), policy.is_some());
     let (kept, base, ids, save) =
-        catch_unwind(AssertUnwindSafe(|| rebuild(&view, settings, place)))
+        catch_unwind(AssertUnwindSafe(|| rebuild(&view, settings, policy)))
             .unwrap_or_else(|_| Err("the index library panicked".to_owned()))?;
     if collection.deleted.load(Ordering::Relaxed) {
         return Ok(());
@@ -322,7 +322,7 @@ fn replace(
 fn rebuild(
     view: &View,
     settings: &Settings,
-    place: Option<MemoryPolicy>,
+    policy: Option<MemoryPolicy>,
 ) -> Result<(Vec<Row>, Base, Ids, Option<Save>), String> {
     let kept: Vec<Row> = view.live_rows().collect();
     let mut vectors = Vec::with_capacity(kept.len() * view.dim);
@@ -337,8 +337,8 @@ fn rebuild(
     let vectors = Arc::new(vectors);
     let mut base = Base::cut(Arc::clone(&vectors), view.dim, &ids, payloads, &versions);
     let mut save = None;
-    if let Some(place) = place.filter(|_| has_index(kept.len(), settings)) {
-        let built = index(&vectors, view, settings, place).map_err(|error| explained(&error))?;
+    if let Some(policy) = policy.filter(|_| has_index(kept.len(), settings)) {
+        let built = index(&vectors, view, settings, policy).map_err(|error| explained(&error))?;
         if let Some((table, memory, how)) = built {
             base.set_index(table, settings.index.is_coded(), view.metric);
             base.index_memory = memory;
@@ -367,7 +367,7 @@ fn index(
     vectors: &[f32],
     view: &View,
     settings: &Settings,
-    place: MemoryPolicy,
+    policy: MemoryPolicy,
 ) -> Result<Option<Built>, BuildError> {
     Ok(match &settings.index {
         IndexKind::Flat => None,
@@ -380,7 +380,7 @@ fn index(
             // the same order give the same graph.
             let config = graph_config(view.metric, *m, *codes)
                 .ef_construction(*ef_construct)
-                .memory(place)
+                .memory(policy)
                 .threads(1);
             let table = Arc::new(HnswTable::build(vectors, view.dim, &config)?);
             let memory = IndexMemory::of(&*table, Some(table.granted()));
@@ -395,7 +395,7 @@ fn index(
         } => {
             use chiplet::index::{IvfConfig, IvfTable};
             let lists = super::footprint::lists(*nlist, vectors.len() / view.dim);
-            let config = IvfConfig::new(view.metric).nprobe(*nprobe).memory(place);
+            let config = IvfConfig::new(view.metric).nprobe(*nprobe).memory(policy);
             let factory = format!("IVF{lists},{code}");
             let table = Arc::new(IvfTable::build(vectors, view.dim, &factory, &config)?);
             let memory = IndexMemory::of(&*table, table.granted());

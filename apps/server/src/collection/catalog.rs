@@ -78,8 +78,8 @@ pub(crate) struct Troubles {
     pub(crate) red_builds: u64,
 }
 
-/// What a collection takes that holds nothing, beside its file's cache: the open file's own lists, the table, its queues. It
-/// was measured (`tests/it/counted_memory.rs`).
+/// What a collection takes that holds nothing, beside its file's cache: the open file's own lists, the table, its
+/// queues. It was measured (`tests/it/counted_memory.rs`).
 const OPEN_BYTES: u64 = 64 << 10;
 
 /// Why a collection is not to be had.
@@ -184,8 +184,9 @@ impl Catalog {
         Ok(())
     }
 
-    /// Reads all collections, on as many threads as there are cpus. A file that cannot be read is an entry that says so. One for which there was no memory is tried once more when the others are there, small
-    /// ones first: a larger one that does not fit either may have taken what it needed.
+    /// Reads all collections, on as many threads as there are cpus. A file that cannot be read is an entry that says
+    /// so. One for which there was no memory is tried once more when the others are there, small ones first: a larger
+    /// one that does not fit either may have taken what it needed.
     pub(crate) fn load(&self, loading: &Loading) {
         let entries = self.entries.read();
         let files: Vec<(Arc<str>, PathBuf)> = entries

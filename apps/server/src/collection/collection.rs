@@ -114,8 +114,8 @@ impl BuildState {
         failure.as_ref().map(|failure| failure.problem.clone())
     }
 
-    /// Whether to try again with so many points and dead rows: what failed may go well with a quarter more points, or fewer;
-    /// and as many more dead rows are worth forgetting, with an index or without.
+    /// Whether to try again with so many points and dead rows: what failed may go well with a quarter more points, or
+    /// fewer; and as many more dead rows are worth forgetting, with an index or without.
     pub(crate) fn may_try(&self, live: usize, dead: usize) -> bool {
         let failure = self.failure.lock();
         failure.as_ref().is_none_or(|failure| {

@@ -1,8 +1,8 @@
 //! A file whose failed flush is not forgotten.
 //!
-//! When `fsync` fails, Linux may drop the pages that it could not write and report the next `fsync` as good. So after one
-//! that failed nothing is written to the file any more, not even in closing it: what is in it is for the next start to
-//! read and repair.
+//! When `fsync` fails, Linux may drop the pages that it could not write and report the next `fsync` as good. So after
+//! one that failed nothing is written to the file any more, not even in closing it: what is in it is for the next start
+//! to read and repair.
 
 use std::fs::File;
 use std::io;

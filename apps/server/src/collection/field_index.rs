@@ -1,8 +1,8 @@
 //! Payload indexes: for a declared field, which rows of a block have which values.
 //!
 //! A block that takes no more rows never changes, so its index is made once, when the field is declared, the block is
-//! closed or the first filter asks, and goes with the block. Its memory counts; where there is none the filter looks into
-//! the payloads.
+//! closed or the first filter asks, and goes with the block. Its memory counts; where there is none the filter looks
+//! into the payloads.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;

@@ -53,9 +53,9 @@ pub(crate) fn graph_config(metric: Metric, m: usize, codes: Option<RowFormat>) -
     }
 }
 
-/// A build first links whole vectors in a copy of its own, which is padded to cache lines; it has links of 4 bytes, a lock of
-/// a byte for each list of them, and each row's number. In the end, without that copy, it writes rows and links to their
-/// final place: that is more, unless they are codes.
+/// A build first links whole vectors in a copy of its own, which is padded to cache lines; it has links of 4 bytes, a
+/// lock of a byte for each list of them, and each row's number. In the end, without that copy, it writes rows and links
+/// to their final place: that is more, unless they are codes.
 fn graph(rows: usize, dim: usize, m: usize, codes: Option<RowFormat>) -> Footprint {
     let config = graph_config(Metric::L2, m, codes);
     let finished = config.table_bytes(rows, dim);

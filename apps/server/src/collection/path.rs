@@ -12,7 +12,8 @@ pub(crate) const LONGEST_PATH: usize = 1_024;
 
 /// Where a value is in a payload.
 ///
-/// Its text is kept once, and eight bytes for each step, so that a path of many short names takes little more than its text.
+/// Its text is kept once, and eight bytes for each step, so that a path of many short names takes little more than its
+/// text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Path {
     text: Box<str>,

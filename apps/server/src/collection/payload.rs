@@ -107,8 +107,8 @@ pub(crate) fn append(message: &mut Vec<u8>, tag: u8, content: &[u8]) {
     message.extend_from_slice(content);
 }
 
-/// The fields of `old` with those of `new` in the place of what has their names. As in the API, a null takes a field away.
-/// `None` if one of them makes no sense.
+/// The fields of `old` with those of `new` in the place of what has their names. As in the API, a null takes a field
+/// away. `None` if one of them makes no sense.
 pub(crate) fn merged(old: &Payload, new: &Payload) -> Option<Payload> {
     let new: HashMap<&str, Encoded<'_>> = encoded(new)
         .map(|field| field.map(|field| (field.key, field)))
@@ -120,8 +120,8 @@ pub(crate) fn merged(old: &Payload, new: &Payload) -> Option<Payload> {
     Some(of_fields(stay.into_iter().chain(come)))
 }
 
-/// What some paths leave of a payload. Fields that they have nothing to do with, or that stay whole, are not decoded. `None` if
-/// it makes no sense.
+/// What some paths leave of a payload. Fields that they have nothing to do with, or that stay whole, are not decoded.
+/// `None` if it makes no sense.
 pub(crate) fn selected<'a>(kept: &'a [u8], paths: &Paths, what: What) -> Option<Vec<Encoded<'a>>> {
     let mut fields = Vec::new();
     for field in encoded(kept) {

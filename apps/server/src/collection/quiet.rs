@@ -1,8 +1,8 @@
 //! Collections with points outside their index, too few for a build at once.
 //!
-//! Every search scans such points, which may take as long as the search of the index itself. They get an index when nobody
-//! has written to the collection for several times as long as its last build took: so a collection that is written to now
-//! and then costs a builder a fifth of its time at most.
+//! Every search scans such points, which may take as long as the search of the index itself. They get an index when
+//! nobody has written to the collection for several times as long as its last build took: so a collection that is
+//! written to now and then costs a builder a fifth of its time at most.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};

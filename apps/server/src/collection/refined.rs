@@ -15,8 +15,8 @@ pub(crate) fn candidates(k: usize) -> usize {
     RowFormat::Sq4.reranked(k)
 }
 
-/// `index`, whose answers are compared with `vectors`: the rows that it was built of, in its order. They never change: a point
-/// that is written anew has another row.
+/// `index`, whose answers are compared with `vectors`: the rows that it was built of, in its order. They never change:
+/// a point that is written anew has another row.
 pub(super) fn refined(
     index: Arc<dyn Table>,
     vectors: Arc<Vec<f32>>,

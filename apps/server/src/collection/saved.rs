@@ -1,9 +1,9 @@
 //! Indexes on disk, so that a restart loads them instead of building them.
 //!
-//! Beside an index stands a list of its rows: for each the point's id and a checksum of its vector. At start a row is taken
-//! for a point's if both agree, whatever happened to the files meanwhile; any other row is dead, and a point without a row
-//! is searched exactly. The list is written when the index is on disk, and removed before another takes its place. The files
-//! are in a folder of their own, in which nothing is kept that belongs to no collection.
+//! Beside an index stands a list of its rows: for each the point's id and a checksum of its vector. At start a row is
+//! taken for a point's if both agree, whatever happened to the files meanwhile; any other row is dead, and a point
+//! without a row is searched exactly. The list is written when the index is on disk, and removed before another takes
+//! its place. The files are in a folder of their own, in which nothing is kept that belongs to no collection.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -146,12 +146,12 @@ impl Saved {
     fn table(
         &self,
         settings: &Settings,
-        place: MemoryPolicy,
+        policy: MemoryPolicy,
     ) -> Option<(Arc<dyn Table>, IndexMemory)> {
         if matches!(settings.index, IndexKind::Flat) {
             return None;
         }
-        match index::open(&self.table, place) {
+        match index::open(&self.table, policy) {
             Ok(table) => {
                 let memory = IndexMemory::of(&table, table.granted());
                 let table: Arc<dyn Table> = Arc::new(table);
@@ -164,8 +164,9 @@ impl Saved {
         }
     }
 
-    /// Puts the saved index in its place, if there is one that fits, and memory for it, which is to lie in `place`.
-    pub(crate) fn restore(&self, mut content: Content, place: MemoryPolicy) -> Content {
+    /// Puts the saved index in its place, if there is one that fits, and memory for it, which is to lie as `policy`
+    /// says.
+    pub(crate) fn restore(&self, mut content: Content, policy: MemoryPolicy) -> Content {
         let settings = &content.settings;
         let Some(rows) = self.rows(settings) else {
             return content;
@@ -182,7 +183,7 @@ impl Saved {
         if rows.is_empty() || dead > rows.len() / 2 {
             return content;
         }
-        let Some((table, memory)) = self.table(settings, place) else {
+        let Some((table, memory)) = self.table(settings, policy) else {
             return content;
         };
         let bytes = table.size_bytes() + dead as u64 * stored_bytes(settings.dim, 0);

@@ -96,12 +96,13 @@ impl IndexKind {
     }
 }
 
-/// A quantisation that the API has: what a client asked for, to be given back. What it comes to is in the [`IndexKind`].
+/// A quantisation that the API has: what a client asked for, to be given back. What it comes to is in the
+/// [`IndexKind`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub(crate) enum Quantization {
-    /// Scalar, of 8 bits. The quantile changes nothing: a graph's codes leave out wild values by a rule of their own, lists'
-    /// codes none.
+    /// Scalar, of 8 bits. The quantile changes nothing: a graph's codes leave out wild values by a rule of their own,
+    /// lists' codes none.
     Int8 { quantile: Option<f32> },
     /// TurboQuant of 4 bits.
     Turbo4,
@@ -149,8 +150,8 @@ pub(crate) struct Settings {
 mod tests {
     use super::*;
 
-    /// Settings stored before there were codes of graphs are read, and what an index is saved by (`saved::fingerprint`) is as it
-    /// was.
+    /// Settings stored before there were codes of graphs are read, and what an index is saved by (`saved::fingerprint`)
+    /// is as it was.
     #[test]
     fn settings_of_before_are_read() {
         let index = r#"{"kind":"hnsw","m":16,"ef_construct":200}"#;

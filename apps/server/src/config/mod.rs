@@ -98,13 +98,13 @@ pub struct Limits {
     pub collections: usize,
     /// Bytes of writes that may wait for the disk, per collection.
     pub write_queue_bytes: u64,
-    /// Bytes of all points and indexes, and of requests and answers under way, to which points and indexes leave an eighth.
-    /// Builds may take as much again while they run. 0: half of the memory that the process may use.
+    /// Bytes of all points and indexes, and of requests and answers under way, to which points and indexes leave an
+    /// eighth. Builds may take as much again while they run. 0: half of the memory that the process may use.
     pub memory_bytes: u64,
     /// Connections at a time; further ones are closed at once.
     pub connections: usize,
-    /// Seconds after which a client is asked to connect anew. What it has under way is finished; those that never read are
-    /// let go soon after.
+    /// Seconds after which a client is asked to connect anew. What it has under way is finished; those that never read
+    /// are let go soon after.
     pub connection_seconds: u64,
     /// Requests at a time, over all connections, until their answers have been taken.
     pub requests: usize,
@@ -129,8 +129,8 @@ pub struct SchedulerSettings {
     pub reserve_cores: Option<usize>,
     /// Which cache makes a domain: `auto`, `l2`, `l3`.
     pub level: String,
-    /// What a worker is tied to: `domain`, `core`, `none`. `auto`: `domain`, but `none` where a CPU quota leaves domains
-    /// without workers.
+    /// What a worker is tied to: `domain`, `core`, `none`. `auto`: `domain`, but `none` where a CPU quota leaves
+    /// domains without workers.
     pub pin: String,
     /// Queries that may wait, for each worker of a domain; a collection may have half of them.
     pub queue_per_worker: usize,
@@ -313,8 +313,8 @@ impl Settings {
     /// variables that look like settings, in letters of any case, and are none.
     ///
     /// # Errors
-    /// [`ConfigError`]: the file cannot be read, names a setting that does not exist, or a value will not do. A variable is
-    /// nearly a setting's, or looks as if it were about keys or certificates, and is none.
+    /// [`ConfigError`]: the file cannot be read, names a setting that does not exist, or a value will not do. A
+    /// variable is nearly a setting's, or looks as if it were about keys or certificates, and is none.
     pub fn load(
         file: Option<&Path>,
         variables: impl IntoIterator<Item = (String, String)>,

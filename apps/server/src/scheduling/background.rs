@@ -80,14 +80,14 @@ fn one_thread_each() {
     unsafe extern "C" {
         fn omp_set_num_threads(threads: std::ffi::c_int);
     }
-    // SAFETY: the function is OpenMP's (the runtime that Faiss is linked with), takes one int, and sets a variable of the
-    // calling thread.
+    // SAFETY: the function is OpenMP's (the runtime that Faiss is linked with), takes one int, and sets a variable of
+    // the calling thread.
     unsafe { omp_set_num_threads(1) }
 }
 
-/// OpenBLAS, if that is the BLAS here, has threads of its own, which started with the process: neither the priority nor the
-/// place of a background thread is theirs. And they are not for a process that may exit while they compute: OpenBLAS tells
-/// them to stop and joins them, and the one that computes forgets that it was told (seen with 0.3.21).
+/// OpenBLAS, if that is the BLAS here, has threads of its own, which started with the process: neither the priority nor
+/// the place of a background thread is theirs. And they are not for a process that may exit while they compute:
+/// OpenBLAS tells them to stop and joins them, and the one that computes forgets that it was told (seen with 0.3.21).
 #[cfg(feature = "ivf")]
 #[expect(
     unsafe_code,

@@ -96,8 +96,8 @@ impl Scheduler {
         self.executor().map_or(0, Executor::queue_limit)
     }
 
-    /// Queries of one batch that may be under way: enough to keep every worker busy while answers travel, but not more than
-    /// half of what a table may have waiting.
+    /// Queries of one batch that may be under way: enough to keep every worker busy while answers travel, but not more
+    /// than half of what a table may have waiting.
     pub(crate) fn batch_window(&self) -> usize {
         match self {
             Self::Chiplet { workers, executor } => {
@@ -173,9 +173,9 @@ impl Scheduler {
         begun.end(deadline)
     }
 
-    /// Runs what a request of a collection needs besides its search, such as a filter, as a task of the collection's table:
-    /// queued, bounded, shared and shed as its searches are, and on their threads. What it does it should stop when
-    /// [`Watch::is_wanted`] says no. The future ends at `deadline` at the latest; dropping it cancels.
+    /// Runs what a request of a collection needs besides its search, such as a filter, as a task of the collection's
+    /// table: queued, bounded, shared and shed as its searches are, and on their threads. What it does it should stop
+    /// when [`Watch::is_wanted`] says no. The future ends at `deadline` at the latest; dropping it cancels.
     pub(crate) fn run<T, F>(
         &self,
         slot: &Slot,

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use h2::RecvStream;
 use http::Response;
 
-/// Makes so many calls, of whose answers nothing is read; says of each whether it was let through. They are unread as long
-/// as what is returned besides is there.
+/// Makes so many calls, of whose answers nothing is read; says of each whether it was let through. They are unread as
+/// long as what is returned besides is there.
 pub async fn unread(
     grpc: SocketAddr,
     path: &str,

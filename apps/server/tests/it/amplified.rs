@@ -1,5 +1,5 @@
-//! Two bytes of a message may become hundreds. Such messages are refused by a limit that is named, and the memory of the
-//! server grows by no more than is said here. `--nocapture` shows the table.
+//! Two bytes of a message may become hundreds. Such messages are refused by a limit that is named, and the memory of
+//! the server grows by no more than is said here. `--nocapture` shows the table.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -16,8 +16,8 @@ use tonic::{Code, Status};
 
 const MIB: usize = 1 << 20;
 
-/// By how much memory may grow for a message that is refused before it is decoded: its bytes, and what a server needs to
-/// read and answer anything.
+/// By how much memory may grow for a message that is refused before it is decoded: its bytes, and what a server needs
+/// to read and answer anything.
 const REFUSED: usize = 40 * MIB;
 
 /// For one that is let through: eight times the largest message, and the message.

@@ -95,8 +95,8 @@ fn long_count() -> bytes::Bytes {
 
 const COUNT: &str = "/qdrant.Points/Count";
 
-/// Asks until the server says goodbye. A request that crosses the goodbye comes back as not looked at, for the client to
-/// send elsewhere.
+/// Asks until the server says goodbye. A request that crosses the goodbye comes back as not looked at, for the client
+/// to send elsewhere.
 async fn ask_until_goodbye(sender: &mut Sender) -> Result<(), h2::Error> {
     loop {
         let ask = async {
@@ -242,7 +242,8 @@ fn open_calls_keep_nobody_out() {
     });
 }
 
-/// Neither a call without a message, nor one whose message is there and whose end is not, is waited for as long as a query.
+/// Neither a call without a message, nor one whose message is there and whose end is not, is waited for as long as a
+/// query.
 #[test]
 fn a_message_that_does_not_come_is_given_up_long_before_a_query() {
     let running = Running::with(|settings| settings.limits.query_seconds = 3_600);

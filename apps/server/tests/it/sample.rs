@@ -14,8 +14,8 @@ fn count(running: &Running) -> u64 {
     running.run(counted).unwrap().result.unwrap().count
 }
 
-/// Lets index builds end: this process ends after the tests, and OpenBLAS does not bear that while it trains lists. The server
-/// itself ends without asking it.
+/// Lets index builds end: this process ends after the tests, and OpenBLAS does not bear that while it trains lists. The
+/// server itself ends without asking it.
 fn builds_end(running: &Running) {
     while running.metric("chiplet_server_builds_pending", &[]) > 0.0 {
         // Builds have the lowest priority, and a core of two would only ask.

@@ -143,7 +143,8 @@ fn many_deadlines_that_pass_at_once_leave_the_connection_open() {
     running.run(async {
         let client = connect(&running).await;
         for _ in 0..20 {
-            // So short that most searches are given up before the server reads them; fewer than a connection may have open.
+            // So short that most searches are given up before the server reads them; fewer than a connection may have
+            // open.
             let patience = Some(Duration::from_micros(100));
             for status in asking(&client, 200, patience).join_all().await {
                 let Err(status) = status else { continue };

@@ -255,8 +255,8 @@ fn what_is_deleted_gives_its_memory_back() {
     }
 }
 
-/// Writes go on while indexes are built, by two threads: in the end everything is as a plain map says, before and after a
-/// restart.
+/// Writes go on while indexes are built, by two threads: in the end everything is as a plain map says, before and after
+/// a restart.
 #[test]
 fn builds_lose_and_revive_nothing() {
     const DIM: usize = 4;

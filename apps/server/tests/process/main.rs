@@ -1,5 +1,5 @@
-//! Tests that change their process or measure it: its limit and mask of files, its memory, its subscriber of spans. They
-//! run one at a time.
+//! Tests that change their process or measure it: its limit and mask of files, its memory, its subscriber of spans.
+//! They run one at a time.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -14,18 +14,19 @@ use pyo3::prelude::*;
 use crate::gil::unlocked;
 use given::{Copies, Parts};
 
-/// Places tables on domains, or shards on nodes, as the executor does on a machine: level by load per core, and with as few
-/// moves as that allows.
+/// Places tables on domains, or shards on nodes, as the executor does on a machine: level by load per core, and with as
+/// few moves as that allows.
 ///
 /// loads: of each table the core-seconds a second that it asks for. domains: of each the cores that serve there.
-/// current: what an earlier call returned; unless balance forbids it, tables stay. Homes on domains that are gone are void.
+/// current: what an earlier call returned; unless balance forbids it, tables stay. Homes on domains that are gone are
+/// void.
 /// sizes: bytes of each table; of domains about equally busy, a table with one home goes where the fewest bytes are.
 /// copies: the least number of homes, of all tables or of each by name; no table has more homes than there are domains.
-/// saturation: a table gets more homes if it asks for more than this part of one's cores (0.7), relax: and gives them back
-/// below this part (0.4). oversize: but only from so many fair shares of all load on (1.1).
+/// saturation: a table gets more homes if it asks for more than this part of one's cores (0.7), relax: and gives them
+/// back below this part (0.4). oversize: but only from so many fair shares of all load on (1.1).
 /// stay: a placement that moves less may have a busiest domain that is this part busier than the best (0.1).
-/// Returns of each table its homes, with the part of its queries that each is to get. Equal arguments give equal homes; of
-/// equal domains the first by name is taken.
+/// Returns of each table its homes, with the part of its queries that each is to get. Equal arguments give equal homes;
+/// of equal domains the first by name is taken.
 /// Raises `ValueError` for values out of range, for a name that `loads` does not have, and if no domain has a core.
 ///
 /// >>> import chiplet

@@ -30,7 +30,8 @@ impl Engine {
         route::shorter(&self.hub.groups, homes, class, entry.state.pace())
     }
 
-    /// A number for a choice at `at`. The clock's low digits are as good as a random number here, and need no shared state.
+    /// A number for a choice at `at`. The clock's low digits are as good as a random number here, and need no shared
+    /// state.
     fn draw(at: Time) -> u32 {
         (at.as_nanos() / 8) as u32
     }
@@ -40,8 +41,8 @@ impl Engine {
         group.copied().flatten().unwrap_or(0)
     }
 
-    /// Accepts `task` for its table's home, or says why not. Of a caller that is `patient` no refusal is counted: it waits for
-    /// room and asks again.
+    /// Accepts `task` for its table's home, or says why not. Of a caller that is `patient` no refusal is counted: it
+    /// waits for room and asks again.
     pub(crate) fn admit(
         &self,
         entry: &TableEntry,
@@ -69,8 +70,9 @@ impl Engine {
             .map_err(|(refusal, _)| refusal)
     }
 
-    /// Queues a task that goes on with work which has been accepted before, and answers so many queries of it. It stands
-    /// behind what came until `now`. Hands it back if there is no place; nobody is refused then, as its work goes on.
+    /// Queues a task that goes on with work which has been accepted before, and answers so many queries of it. It
+    /// stands behind what came until `now`. Hands it back if there is no place; nobody is refused then, as its work
+    /// goes on.
     pub(crate) fn go_on(
         &self,
         task: Arc<dyn Task>,
@@ -108,8 +110,9 @@ impl Engine {
         homes.iter().map(|home| at_work(home.domain)).sum()
     }
 
-    /// Finds a group for `load`, which if refused counts as `weight` tasks, of a class that came at `at`: its table's home if that
-    /// has places, else one that helps. Hands it back with the reason if there is none. `push` tries a group.
+    /// Finds a group for `load`, which if refused counts as `weight` tasks, of a class that came at `at`: its table's
+    /// home if that has places, else one that helps. Hands it back with the reason if there is none. `push` tries a
+    /// group.
     pub(crate) fn place<L>(
         &self,
         entry: &TableEntry,

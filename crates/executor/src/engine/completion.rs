@@ -5,8 +5,8 @@
 //!
 //! 1. `Queued -> Running` by the worker that took the task ([`Completion::begin`]);
 //! 2. `Queued -> Ended(error)` by a cancelled ticket, a passed deadline, or shutdown ([`Completion::end_queued`]);
-//! 3. `Queued, Running -> Ended(Expired)` at the deadline, by the ticket that waits ([`Completion::poll`]) or by the timer
-//!    ([`Completion::expire`]);
+//! 3. `Queued, Running -> Ended(Expired)` at the deadline, by the ticket that waits ([`Completion::poll`]) or by the
+//!    timer ([`Completion::expire`]);
 //! 4. `Running -> Settled` by the worker that is about to count how a task with a deadline has ended
 //!    ([`Completion::settle`]);
 //! 5. `Running, Settled -> Ended(result)` by the worker, once ([`Completion::end`]).
@@ -46,8 +46,8 @@ struct Inner<T> {
 
 pub(crate) struct Completion<T> {
     inner: Mutex<Inner<T>>,
-    /// Whether the state is [`State::Ended`] or [`State::Over`]. Whoever waits awake looks at it again and again, and must not
-    /// keep the lock from who ends the task.
+    /// Whether the state is [`State::Ended`] or [`State::Over`]. Whoever waits awake looks at it again and again, and
+    /// must not keep the lock from who ends the task.
     ended: AtomicBool,
 }
 

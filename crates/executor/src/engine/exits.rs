@@ -135,10 +135,11 @@ impl Threads {
         self.spawn(its_name, body)
     }
 
-    /// Waits until all threads but the calling one have ended, at most until `deadline`. Returns how many have not; they
-    /// end by themselves.
+    /// Waits until all threads but the calling one have ended, at most until `deadline`. Returns how many have not;
+    /// they end by themselves.
     pub(crate) fn join_until(&self, deadline: Instant) -> usize {
-        // From the remap callback this is the balancer's own thread, from a waker one of the timer's: it ends after that.
+        // From the remap callback this is the balancer's own thread, from a waker one of the timer's: it ends after
+        // that.
         let this = thread::current().id();
         let is_other = |handle: &JoinHandle<()>| handle.thread().id() != this;
         let own = self

@@ -1,7 +1,7 @@
 //! A task that a ticket waits for: what it has to do, what is known of it, and its one ending.
 //!
-//! `jobs` has the kinds of work. Whatever a task does, here it is claimed, found unwanted, told of its deadline, counted
-//! and answered.
+//! `jobs` has the kinds of work. Whatever a task does, here it is claimed, found unwanted, told of its deadline,
+//! counted and answered.
 
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -44,8 +44,8 @@ pub(crate) enum AtDeadline<T> {
 
 /// Work that one worker takes from a queue.
 pub(crate) trait Run<T>: Work<T> + Sized {
-    /// Runs it on this worker, which took it from `level`, and ends it with [`Live::end`] or [`Live::pass_over`]; work that
-    /// is shared out may end later and elsewhere.
+    /// Runs it on this worker, which took it from `level`, and ends it with [`Live::end`] or [`Live::pass_over`]; work
+    /// that is shared out may end later and elsewhere.
     fn run(task: Arc<Live<T, Self>>, worker: &mut Worker, started: Time, level: StealLevel);
 }
 
@@ -90,8 +90,8 @@ impl<T, W> Live<T, W> {
         self.completion.stop_reason()
     }
 
-    /// Ends it with `result`, as `report` says that it was served: counts it, then tells its ticket. It has used so many
-    /// bytes and so much of the worker's time, as far as neither has been counted before.
+    /// Ends it with `result`, as `report` says that it was served: counts it, then tells its ticket. It has used so
+    /// many bytes and so much of the worker's time, as far as neither has been counted before.
     pub(crate) fn end(
         &self,
         worker: &Worker,

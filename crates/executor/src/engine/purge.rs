@@ -13,14 +13,14 @@ use crate::sync::atomic::Ordering;
 use crate::sync::now;
 
 impl Engine {
-    /// The thread of the timed look: sees to it that nobody waits beside idle workers, and that dead tasks keep no places
-    /// in a queue that refuses others.
+    /// The thread of the timed look: sees to it that nobody waits beside idle workers, and that dead tasks keep no
+    /// places in a queue that refuses others.
     pub(crate) fn watch(&self) {
         self.hub.watch(|group| self.purge(group));
     }
 
-    /// Ends what is dead among the next tasks of a queue that refuses others: cancelled tasks and those past their deadline
-    /// hold places that living ones could use.
+    /// Ends what is dead among the next tasks of a queue that refuses others: cancelled tasks and those past their
+    /// deadline hold places that living ones could use.
     fn purge(&self, group: usize) {
         let now = now();
         let dead = self.hub.search(group, |task| {
@@ -34,7 +34,8 @@ impl Engine {
         self.abandons.load(Ordering::SeqCst)
     }
 
-    /// Takes everything out of every queue and ends it as shut down; what goes on without a queue ends, too. Returns how many tasks that were.
+    /// Takes everything out of every queue and ends it as shut down; what goes on without a queue ends, too. Returns
+    /// how many tasks that were.
     pub(crate) fn abandon_queued(&self) -> u64 {
         self.abandons.store(true, Ordering::SeqCst);
         (0..self.hub.groups.count())

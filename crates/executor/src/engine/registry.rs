@@ -42,8 +42,8 @@ pub(crate) struct TableEntry {
 }
 
 impl Drop for TableEntry {
-    /// The index's destructor is the caller's code. Whoever lets go of the table last, be it the executor that goes with
-    /// many of them, gets no panic of it.
+    /// The index's destructor is the caller's code. Whoever lets go of the table last, be it the executor that goes
+    /// with many of them, gets no panic of it.
     fn drop(&mut self) {
         let Index { main, copies } = std::mem::take(&mut self.index);
         for placed in main.into_iter().chain(copies) {
@@ -253,8 +253,8 @@ impl Listing {
         self.others.get_or_init(|| (1..shares).map(share).collect());
     }
 
-    /// Whether only the caller's reference is left, so that no task or submit of this index can come to anything yet. The
-    /// listing must have been taken out of its slot.
+    /// Whether only the caller's reference is left, so that no task or submit of this index can come to anything yet.
+    /// The listing must have been taken out of its slot.
     pub(crate) fn has_no_users(self: &Arc<Self>) -> bool {
         // Whoever looks into the slot holds the listing until it has counted its task.
         let left = Arc::strong_count(self) == 1
@@ -344,9 +344,9 @@ impl TableState {
     }
 }
 
-/// A generation that no table of this process has, from 1 on. After 2^32 - 1 tables it starts over: an id that old would
-/// then have to be of the same slot to be taken for another table's. A plain static and not one of `crate::sync`: it
-/// outlives every executor, and nothing waits for it.
+/// A generation that no table of this process has, from 1 on. After 2^32 - 1 tables it starts over: an id that old
+/// would then have to be of the same slot to be taken for another table's. A plain static and not one of `crate::sync`:
+/// it outlives every executor, and nothing waits for it.
 fn next_generation() -> u32 {
     static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
     let tables = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -436,8 +436,8 @@ impl Registry {
             .map(|listing| with(listing))
     }
 
-    /// Puts another index behind an id, as `change` makes it of the one before. Returns the listing of that, which lives on
-    /// in the tasks that refer to it.
+    /// Puts another index behind an id, as `change` makes it of the one before. Returns the listing of that, which
+    /// lives on in the tasks that refer to it.
     pub(crate) fn replace(
         &self,
         id: TableId,

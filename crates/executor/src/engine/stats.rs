@@ -1,4 +1,5 @@
-//! What each worker did, each worker's under a lock of its own that only readers contend for: snapshots and the balancer.
+//! What each worker did, each worker's under a lock of its own that only readers contend for: snapshots and the
+//! balancer.
 //!
 //! Every count changes under exactly one worker's lock (or, for arrivals, one group's). A snapshot reads them one after
 //! the other, in small steps: the workers' first, then the groups'. A task that moves on meanwhile is seen at an
@@ -96,8 +97,8 @@ impl Stats {
         workers.map(|stats| read(stats, || ())).collect()
     }
 
-    /// What the tables used on each domain since the last call; each worker's bytes in that time, and the time it has been busy in
-    /// all. No table may be retired meanwhile.
+    /// What the tables used on each domain since the last call; each worker's bytes in that time, and the time it has
+    /// been busy in all. No table may be retired meanwhile.
     pub(crate) fn drain_used(
         &self,
         mut each: impl FnMut(DomainId, TableId, Usage),
@@ -136,8 +137,8 @@ impl Stats {
     }
 }
 
-/// What a worker did, read in steps: the worker waits for one of them at most. `between` is called after each, without the
-/// lock.
+/// What a worker did, read in steps: the worker waits for one of them at most. `between` is called after each, without
+/// the lock.
 ///
 /// Tables come first, which count a task's beginning and its end together; then the histograms, which may have more.
 fn read(stats: &Mutex<WorkerStats>, mut between: impl FnMut()) -> WorkerCounts {
@@ -300,7 +301,8 @@ mod tests {
         let stats = stats(count);
         let mut turns = 0;
         let counts = read(stats.of(0), || {
-            // It would wait for ever if the reader held the lock. It goes on with tables read already, others, and new ones.
+            // It would wait for ever if the reader held the lock. It goes on with tables read already, others, and new
+            // ones.
             let mut worker = stats.of(0).lock();
             for slot in [0, count - 1, count + turns] {
                 worker.found_ended(table(slot), End::Expired, 1);

@@ -48,8 +48,8 @@ impl Substitutes {
         drop(locals);
         let domain = engine.hub.crew.domain_of(local.group);
         let name = format!("{}-{}-{substitute}", self.name, domain.0);
-        // A closure that cannot be run is dropped with all that it owns. So the thread takes its part from here, where it
-        // stays if there is no thread.
+        // A closure that cannot be run is dropped with all that it owns. So the thread takes its part from here, where
+        // it stays if there is no thread.
         let slot = Arc::new(Mutex::new(None));
         let (given, shared) = (Arc::clone(&slot), Arc::clone(engine));
         let body = move || {

@@ -5,10 +5,10 @@
 //! alarm back when it is ready or dropped: there is at most one alarm for each ticket that lives.
 //!
 //! One thread leads: it sleeps until the earliest alarm, and without a limit while there is none. A new alarm wakes it
-//! only if it is due before that. It is not woken when an alarm is taken back; it wakes for it in vain and goes on to the
-//! next. When one is due it takes that alone, hands the lead on, and then calls the waker, which is the caller's code
-//! and may block. If all other threads are inside wakers it starts another one first, up to [`MOST`]: only as many wakers that
-//! block make another deadline wait. A thread that finds enough others waiting for the lead ends.
+//! only if it is due before that. It is not woken when an alarm is taken back; it wakes for it in vain and goes on to
+//! the next. When one is due it takes that alone, hands the lead on, and then calls the waker, which is the caller's
+//! code and may block. If all other threads are inside wakers it starts another one first, up to [`MOST`]: only as many
+//! wakers that block make another deadline wait. A thread that finds enough others waiting for the lead ends.
 //!
 //! Alarms refer to their tasks weakly: the timer keeps no task alive, and a task keeps the timer alive through its
 //! table's entry. The last worker that leaves stops the timer ([`super::exits::Exits`]): every accepted task has ended
@@ -21,7 +21,8 @@ use std::time::Instant;
 use crate::sync::{Condvar, Mutex, Step, left_out, now};
 use chiplet_table::host::contain;
 
-/// Threads that there are from the beginning. All but one wait for their turn, which costs nothing but their stacks' addresses.
+/// Threads that there are from the beginning. All but one wait for their turn, which costs nothing but their stacks'
+/// addresses.
 pub(crate) const THREADS: usize = match cfg!(any(chiplet_loom, chiplet_shuttle)) {
     true => 2,
     false => 4,
@@ -143,8 +144,8 @@ impl Timer {
         self.alarms.lock().thread != Thread::Stopped
     }
 
-    /// Waits for the lead, sleeps until an alarm is due, and takes it. Says whether another thread has to be started, which is
-    /// counted already. `None` once the timer was stopped, and if enough others wait for the lead.
+    /// Waits for the lead, sleeps until an alarm is due, and takes it. Says whether another thread has to be started,
+    /// which is counted already. `None` once the timer was stopped, and if enough others wait for the lead.
     fn wait(&self) -> Option<(Weak<dyn Expire>, bool)> {
         let mut alarms = self.alarms.lock();
         while alarms.led && alarms.thread != Thread::Stopped {

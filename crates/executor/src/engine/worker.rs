@@ -122,8 +122,8 @@ impl Worker {
         self.began = began;
     }
 
-    /// Whether it should leave the task in which it takes part, which came and was begun then, for one that waits in its own
-    /// domain.
+    /// Whether it should leave the task in which it takes part, which came and was begun then, for one that waits in
+    /// its own domain.
     pub(crate) fn gives_way(&self, class: Class, came: Time, began: Time) -> bool {
         let hub = &self.engine.hub;
         hub.gives_way(&self.local, &Underway { class, came, began })
@@ -176,8 +176,8 @@ impl Worker {
         }
     }
 
-    /// Whether the task that it has taken cannot be answered before its deadline, as far as can be told, and so is not begun:
-    /// others wait, and the time is better spent on them.
+    /// Whether the task that it has taken cannot be answered before its deadline, as far as can be told, and so is not
+    /// begun: others wait, and the time is better spent on them.
     pub(crate) fn is_too_late(&mut self, header: &Header, started: Time) -> bool {
         let Some(expires) = header.expires else {
             return false;
@@ -289,7 +289,8 @@ impl Worker {
         self.engine.parts_for(entry, self.engine.workers_for(entry))
     }
 
-    /// Queues a task that goes on with what this worker has done a part of, and answers so many queries; or says why not.
+    /// Queues a task that goes on with what this worker has done a part of, and answers so many queries; or says why
+    /// not.
     pub(crate) fn queue_again(&self, task: Arc<dyn Task>, queries: usize) -> Result<(), Refusal> {
         let now = self.now();
         let again = self.engine.go_on(task, queries, now);

@@ -100,9 +100,9 @@ impl Builder {
         self
     }
 
-    /// How tightly workers are tied. Default: [`Pin::Domain`], but [`Pin::None`] where a CPU quota leaves domains without
-    /// workers: other containers may have the same domain, and then only the kernel can move either. A topology that is
-    /// not this machine's is never pinned to.
+    /// How tightly workers are tied. Default: [`Pin::Domain`], but [`Pin::None`] where a CPU quota leaves domains
+    /// without workers: other containers may have the same domain, and then only the kernel can move either. A topology
+    /// that is not this machine's is never pinned to.
     pub fn pin(mut self, pin: Pin) -> Self {
         self.pin = Some(pin);
         self
@@ -117,26 +117,25 @@ impl Builder {
 
     /// At most this many workers. Without it: one for each usable core, within the container's CPU quota.
     ///
-    /// Under a quota workers are packed into the fewest domains that hold them, for it bounds their time wherever they
-    /// run, and a domain of one worker can neither split a query nor help itself. This bound spreads them evenly instead:
-    /// each has the largest share of a cache. For few domains give a smaller machine
-    /// ([`Topology::restricted_to`]).
+    /// Under a quota, workers are packed into the fewest domains that hold them: the quota bounds their time wherever
+    /// they run, and a domain of one worker cannot split a query. This bound spreads them evenly instead: each has the
+    /// largest share of a cache. For few domains give a smaller machine ([`Topology::restricted_to`]).
     pub fn max_workers(mut self, workers: usize) -> Self {
         self.max_workers = Some(workers);
         self
     }
 
     /// How many threads may take tasks in place of each worker, one after the other, while tasks block
-    /// ([`Context::block_in_place`](chiplet_table::Context::block_in_place)). Default: 1. None is started before it is needed; with
-    /// 0 a task that blocks keeps its core.
+    /// ([`Context::block_in_place`](chiplet_table::Context::block_in_place)). Default: 1. None is started before it is
+    /// needed; with 0 a task that blocks keeps its core.
     pub fn substitutes(mut self, each: usize) -> Self {
         self.substitutes = each;
         self
     }
 
-    /// Bytes of stack of each thread of the executor, as [`std::thread::Builder::stack_size`] takes them: for searches, closures
-    /// and destructors that recurse deeply. A stack that overflows ends the process, so less than 128 KiB counts as that.
-    /// Default: that of Rust's threads, 2 MiB unless `RUST_MIN_STACK` says otherwise.
+    /// Bytes of stack of each thread of the executor, as [`std::thread::Builder::stack_size`] takes them: for searches,
+    /// closures and destructors that recurse deeply. A stack that overflows ends the process, so less than 128 KiB
+    /// counts as that. Default: that of Rust's threads, 2 MiB unless `RUST_MIN_STACK` says otherwise.
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.stack_size = Some(bytes.max(SMALLEST_STACK));
         self
@@ -144,7 +143,7 @@ impl Builder {
 
     /// Tasks that may wait in each domain for each worker of the one with the most; more are refused with `Overloaded`.
     /// Default: 256, which is a wait of 25 ms at 100 us a query, however many workers there are.
-    /// [`Executor::queue_limit`] tells what comes of it.
+    /// [`Executor::queue_limit`] returns the resulting bound.
     ///
     /// ```
     /// use chiplet_executor::{Executor, Topology};
@@ -165,8 +164,8 @@ impl Builder {
         self
     }
 
-    /// Tasks of one table that may wait in a domain. Default: three quarters of the domain's limit. Whatever it is, the last
-    /// quarter of a queue is for tables of which less waits than of others, unless this limit alone leaves less.
+    /// Tasks of one table that may wait in a domain. Default: three quarters of the domain's limit. In any case the
+    /// last quarter of a queue is for tables with fewer waiting tasks than others, unless this limit alone leaves less.
     pub fn table_queue_limit(mut self, tasks: usize) -> Self {
         self.table_limit = Some(tasks);
         self
@@ -179,9 +178,9 @@ impl Builder {
         self
     }
 
-    /// How many queued tasks of one table a core may run in a row although older ones of other tables wait, so that it goes
-    /// on with what its private cache holds. Default 16; with 1, and with 0, tasks start in the order in which they came.
-    /// [`Builder::reorder`] bounds how long the older ones wait for that.
+    /// How many queued tasks of one table a core may run in a row although older ones of other tables wait, so that it
+    /// goes on with what its private cache holds. Default 16; with 1, and with 0, tasks start in the order in which
+    /// they came. [`Builder::reorder`] bounds how long the older ones wait for that.
     #[doc(hidden)]
     pub fn run_length(mut self, tasks: u32) -> Self {
         self.run_length = tasks;
@@ -203,9 +202,9 @@ impl Builder {
         self
     }
 
-    /// How long a task of [`Class::Bulk`](crate::Class::Bulk) gives way to interactive ones that wait in the same domain.
-    /// After that it is ordered as if it had come just then. Zero makes the classes equal; with `None` bulk work
-    /// is only done while no interactive task waits, which may be never.
+    /// How long a task of [`Class::Bulk`](crate::Class::Bulk) gives way to interactive ones that wait in the same
+    /// domain. After that it is ordered as if it had come just then. Zero makes the classes equal; with `None` bulk
+    /// work is only done while no interactive task waits, which may be never.
     ///
     /// Default 100 ms: four times what a full queue of 100 us queries waits. So bulk work gives
     /// way to a burst of interactive queries as long as it lasts, and only then to those who come in too fast for good.
@@ -232,11 +231,12 @@ impl Builder {
         self
     }
 
-    /// Bytes that copies of tables may take beyond one of each. Default: 0.
+    /// Bytes that copies of tables may take, beyond the first of each. Default: 0.
     ///
-    /// Where a table's homes are on several sockets, its memory is near one of them. Within this budget each gets a copy, if
-    /// queries read enough of it there, and searches its own. A copy that is not used for ten minutes is given up. A table
-    /// that asks for more than three tenths of a socket's cores gets homes on all sockets, if a copy for each fits.
+    /// Where a table's homes are on several sockets, its memory is near one of them. Within this budget each gets a
+    /// copy, if queries read enough of it there, and searches its own. A copy that is not used for ten minutes is given
+    /// up. A table that asks for more than three tenths of a socket's cores gets homes on all sockets, if a copy for
+    /// each fits.
     pub fn memory_budget(mut self, bytes: u64) -> Self {
         if let Some(limits) = &mut self.copies {
             limits.budget = bytes;
@@ -244,12 +244,12 @@ impl Builder {
         self
     }
 
-    /// How many bytes a second are copied at most when a table's memory follows its home to another socket; with `None` it
-    /// never does, and [`Builder::memory_budget`] counts for nothing. Default: 1 GB.
+    /// How many bytes a second are copied at most when a table's memory follows its home to another socket; with `None`
+    /// it never does, and [`Builder::memory_budget`] counts for nothing. Default: 1 GB.
     ///
     /// One thread copies, where a machine has several sockets and a table says where its memory is
-    /// ([`Table::residence`](chiplet_table::Table::residence)): if its homes read four times its size from another socket in
-    /// a minute, at most once in ten minutes, and where there is room. Meanwhile there are two of it.
+    /// ([`Table::residence`](chiplet_table::Table::residence)): if its homes read four times its size from another
+    /// socket in a minute, at most once in ten minutes, and where there is room. Meanwhile there are two of it.
     pub fn copy_rate(mut self, bytes: Option<u64>) -> Self {
         let before = self.copies.unwrap_or_default();
         self.copies = bytes.map(|rate| CopyLimits { rate, ..before });
@@ -284,7 +284,7 @@ impl Builder {
     /// was granted.
     ///
     /// # Errors
-    /// [`BuildError`]. A refused pinning is none: it is logged and shown by [`Executor::workers`].
+    /// [`BuildError`]. A refused pinning is no error: it is logged, and [`Executor::workers`] shows it.
     pub fn build(self) -> Result<Executor, BuildError> {
         let topology = match self.topology {
             Some(topology) => topology,

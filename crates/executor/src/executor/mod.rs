@@ -122,9 +122,9 @@ impl Executor {
         id
     }
 
-    /// The NUMA nodes on which a new table of `size_bytes` bytes should have its memory: those of the socket where its home
-    /// would be now. None on a machine with one socket, where any memory is as near. Build or load the table with them, then
-    /// add it soon:
+    /// The NUMA nodes on which a new table of `size_bytes` bytes should have its memory: those of the socket where its
+    /// home would be now. Empty on a machine with one socket, where all memory is equally near. Build or load the table
+    /// with them, then add it soon:
     ///
     /// ```
     /// use chiplet_executor::{Executor, Topology};
@@ -139,8 +139,8 @@ impl Executor {
         self.nodes_near(&self.balancer().home_for(size_bytes))
     }
 
-    /// The NUMA nodes on which another index for `table` should have its memory ([`Executor::replace_table`]): those of the
-    /// socket where its home is now. None on a machine with one socket, and if there is no such table.
+    /// The NUMA nodes on which another index for `table` should have its memory ([`Executor::replace_table`]): those of
+    /// the socket where its home is now. None on a machine with one socket, and if there is no such table.
     #[must_use]
     pub fn nodes_of(&self, table: TableId) -> Vec<u32> {
         let placement = self.placement();
@@ -240,7 +240,7 @@ impl Executor {
     ///
     /// # Errors
     /// [`Refused`] with the reason: over a bound, no such table, shutting down, or a query that asks for more than
-    /// [`Builder::limits`] allows. What else is wrong with a query its table finds: that is the ticket's
+    /// [`Builder::limits`] allows. The table finds other faults of a query: the ticket then resolves to
     /// [`Error::Search`].
     pub fn submit(
         &self,
@@ -250,8 +250,8 @@ impl Executor {
         self.submit_as(table, query, false)
     }
 
-    /// [`Executor::submit`] for a caller that is `patient`: it waits where there is no room and asks again until it is answered,
-    /// so it is counted nowhere as refused.
+    /// [`Executor::submit`] for a caller that is `patient`: it waits where there is no room and asks again until it is
+    /// answered, so it is counted nowhere as refused.
     #[doc(hidden)]
     pub fn submit_as(
         &self,
@@ -292,8 +292,8 @@ impl Executor {
 
     /// Runs a closure on `table`'s home. A refused closure's ticket resolves to [`Error::Refused`] at once.
     ///
-    /// Threads and processes that it starts keep the worker's cpus for good, as the system hands them down: start them in
-    /// [`unpinned`](chiplet_topology::pin::unpinned).
+    /// Threads and processes that it starts keep the worker's cpus for good, as the system hands them down: start them
+    /// in [`unpinned`](chiplet_topology::pin::unpinned).
     pub fn spawn<F, T>(&self, table: TableId, code: F) -> Ticket<T>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -415,10 +415,10 @@ impl Executor {
         snapshot::take(&self.engine, self.balancer())
     }
 
-    /// Stops the clock of placement (`true`), or lets it go on (`false`). While it stands no table moves by its traffic, and
-    /// idle time does not count as less traffic. Queries are served as ever, and what they use meanwhile is left out: it
-    /// counts as no traffic, also later. Workers that lose their cpus still move. Calls are not counted: one `false` lets it
-    /// go on after any number of `true`.
+    /// Stops the clock of placement (`true`), or lets it go on (`false`). While it stands no table moves by its
+    /// traffic, and idle time does not count as less traffic. Queries are served as before. What they use meanwhile
+    /// never counts as traffic. Workers that lose their cpus still move. Calls are not counted: one `false` lets it go
+    /// on after any number of `true`.
     ///
     /// For times whose traffic says nothing about what comes: a benchmark's pause, a drain for maintenance.
     pub fn hold_placement(&self, hold: bool) {
@@ -446,13 +446,13 @@ impl Executor {
         self.balancer().workers()
     }
 
-    /// The logical cpus of its [`Executor::topology`] that the executor may use and no worker at work is tied to, ascending: what
-    /// other threads of the process, such as a runtime's, may be pinned to without a worker beside them. Cores are left
-    /// free by [`Builder::reserve_cores`]; [`Executor::restrict_to`] and changes of the machine change the answer, the
-    /// latter within a second.
+    /// The logical cpus of its [`Executor::topology`] that the executor may use and no worker at work is tied to,
+    /// ascending: what other threads of the process, such as a runtime's, may be pinned to without a worker beside
+    /// them. Cores are left free by [`Builder::reserve_cores`]; [`Executor::restrict_to`] and changes of the machine
+    /// change the answer, the latter within a second.
     ///
-    /// Empty if there are none, and if any worker at work floats ([`Pin::None`](crate::Pin::None), or the system has refused to
-    /// pin it): then no cpu is free of workers.
+    /// Empty if there are none, and if any worker at work floats ([`Pin::None`](crate::Pin::None), or the system has
+    /// refused to pin it): then no cpu is free of workers.
     ///
     /// ```
     /// use chiplet_executor::Executor;
@@ -477,8 +477,8 @@ impl Executor {
     /// runs, and take them again: a later call replaces an earlier one, and all cpus lift it.
     ///
     /// Workers whose cores are gone finish the task that they run, on the cpus that are left, and stand by; tables of a
-    /// domain without workers move, and what was queued for them goes along. No task is lost. The same happens by itself,
-    /// within a second, when cpus go offline or the process's cpuset changes (Linux).
+    /// domain without workers move, and what was queued for them goes along. No task is lost. The same happens by
+    /// itself, within a second, when cpus go offline or the process's cpuset changes (Linux).
     ///
     /// A domain never gets more workers than it was started with.
     ///

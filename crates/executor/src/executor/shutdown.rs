@@ -21,7 +21,8 @@ const DROP_PATIENCE: Duration = Duration::from_secs(5);
 pub enum Shutdown {
     /// Run what is queued, for at most this long; then abandon the rest.
     Drain(Duration),
-    /// End what is queued with [`Error::ShutDown`](crate::Error::ShutDown) and wait at most this long for what is running.
+    /// End what is queued with [`Error::ShutDown`](crate::Error::ShutDown) and wait at most this long for what is
+    /// running.
     Abandon(Duration),
 }
 
@@ -36,24 +37,24 @@ pub struct ShutdownReport {
 }
 
 impl Executor {
-    /// Accepts nothing from now on and ends the executor's threads, within a bound. Later calls find nothing to do but to
-    /// wait for the threads that an earlier one has left; if that one abandons, it may still be ending the last tickets, and
-    /// counting them, when a later call returns. It blocks the calling thread: where that is a runtime's, which has answers to
-    /// send meanwhile, [`Executor::shutdown_async`] does not.
+    /// Accepts nothing from now on and ends the executor's threads, within a bound. Later calls only wait for the
+    /// threads that an earlier one has left; if that one abandons, it may still be ending the last tickets, and
+    /// counting them, when a later call returns. It blocks the calling thread: where that is a runtime's, which has
+    /// answers to send meanwhile, [`Executor::shutdown_async`] does not.
     ///
     /// When the time is up, threads may still run that are inside the caller's code: workers in a task
     /// ([`ShutdownReport::still_running`]), the balancer's in [`Builder::on_remap`](crate::Builder::on_remap) or in the
-    /// destructor of a table that was removed or replaced, the timer's in a waker. They end by themselves once that code
-    /// returns, and do nothing else before. The one thing that may keep this longer is a destructor of the caller's own
-    /// `thread_local!` values.
+    /// destructor of a table that was removed or replaced, the timer's in a waker. They end by themselves once that
+    /// code returns, and do nothing else before. The one thing that may keep this longer is a destructor of the
+    /// caller's own `thread_local!` values.
     ///
     /// In a drain, workers that have nothing to do stay and help other domains as usual until all queues are empty.
     ///
     /// In a fork of the process that built the executor there is nothing to end, and nothing is done.
     ///
     /// Called from inside a task, it does not wait for the worker it is called from, and an abandoning shutdown
-    /// then waits for nobody. Dropping the executor abandons what is queued and waits up to five seconds, unless a shutdown has
-    /// waited before.
+    /// then waits for nobody. Dropping the executor abandons what is queued and waits up to five seconds, unless a
+    /// shutdown has waited before.
     pub fn shutdown(&self, how: Shutdown) -> ShutdownReport {
         match self.close() {
             Some(begun) => end(&self.engine, how, begun),
@@ -61,14 +62,15 @@ impl Executor {
         }
     }
 
-    /// As [`Executor::shutdown`], without a thread of the caller's that waits: it begins at once, and the future ends when it
-    /// is done. Any runtime can await it, also one with a single thread, which goes on sending answers meanwhile.
+    /// As [`Executor::shutdown`], without a thread of the caller's that waits: it begins at once, and the future ends
+    /// when it is done. Any runtime can await it, also one with a single thread, which goes on sending answers
+    /// meanwhile.
     ///
-    /// Dropping the future, or never polling it, changes nothing: the shutdown goes on to its end on a thread of its own.
-    /// Keep the executor until the future has ended: dropping it before abandons what is still queued.
+    /// Dropping the future, or never polling it, changes nothing: the shutdown goes on to its end on a thread of its
+    /// own. Keep the executor until the future has ended: dropping it before abandons what is still queued.
     ///
-    /// Called from inside a task, it waits for that task as for all others. If the system refuses the one thread that this
-    /// takes, the call itself waits.
+    /// Called from inside a task, it waits for that task as for all others. If the system refuses the one thread that
+    /// this takes, the call itself waits.
     ///
     /// ```
     /// use std::time::Duration;
@@ -104,7 +106,8 @@ impl Executor {
         let (engine, told) = (Arc::clone(&self.engine), Arc::clone(&shared));
         let waits = move || {
             let report = end(&engine, how, begun);
-            // The last reference, if the executor has gone meanwhile: then the tables go, whose destructors are the caller's.
+            // The last reference, if the executor has gone meanwhile: then the tables go, whose destructors are the
+            // caller's.
             contain(|| drop(engine));
             told.end(report);
         };
@@ -131,8 +134,8 @@ impl Executor {
     }
 }
 
-/// Ends the threads of an executor that was closed at `begun`. What it logs runs a subscriber, which is the caller's code: its
-/// panic ends there, as somebody may await the report.
+/// Ends the threads of an executor that was closed at `begun`. What it logs runs a subscriber, which is the caller's
+/// code: its panic ends there, as somebody may await the report.
 fn end(engine: &Engine, how: Shutdown, begun: Instant) -> ShutdownReport {
     let (Shutdown::Drain(patience) | Shutdown::Abandon(patience)) = how;
     // Too long for the clock means "as long as it takes", which a year stands for.
@@ -190,8 +193,9 @@ impl Drop for Executor {
 
 /// A shutdown that goes on: a future that ends with its report ([`Executor::shutdown_async`]).
 ///
-/// It ends when all threads of the executor have ended or the time is up, as [`Executor::shutdown`] returns then. If the
-/// executor was dropped meanwhile, it also waits until the tables have been dropped, whose destructors have no bound.
+/// It ends when all threads of the executor have ended or the time is up, as [`Executor::shutdown`] returns then. If
+/// the executor was dropped meanwhile, it also waits until the tables have been dropped, whose destructors have no
+/// bound.
 #[must_use = "the shutdown goes on without it; await it to know when it is done"]
 pub struct Stopping(Arc<Shared>);
 

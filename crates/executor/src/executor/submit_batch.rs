@@ -54,12 +54,12 @@ impl Executor {
     /// Searches `table` for all of `queries`, or says at once why not and hands them back.
     ///
     /// The batch is cut into parts, one for each worker at work in the table's home or as many as a queue's bound
-    /// allows if that is fewer, of at most 64 queries each; to the queue each part is one task. All parts are accepted or
-    /// none; but of a batch that the bound can never hold, with more than 64 queries for each of its places, parts are queued as
-    /// those of a block are ([`Executor::submit_block`]). Within a part queries are answered one after the other, or as many at
-    /// once as [`Table::batch_size`] says, and none is cut into scan units. A batch is bulk work if all of its queries are
-    /// ([`Class`](crate::Class)). Counters count queries, not parts; a query's wait and service time are its part's.
-    /// An empty batch is answered at once.
+    /// allows if that is fewer, of at most 64 queries each; to the queue each part is one task. All parts are accepted
+    /// or none; but of a batch that the bound can never hold, with more than 64 queries for each of its places, parts
+    /// are queued as those of a block are ([`Executor::submit_block`]). Within a part queries are answered one after
+    /// the other, or as many at once as [`Table::batch_size`] says, and none is cut into scan units. A batch is bulk
+    /// work if all of its queries are ([`Class`](crate::Class)). Counters count queries, not parts; a query's wait and
+    /// service time are its part's. An empty batch is answered at once.
     ///
     /// A query whose deadline passes before its turn comes is [`Error::Expired`], and the others go on. If all have a
     /// deadline, the ticket resolves at the last of them: to the answers of parts that have ended, and `Expired` for

@@ -51,31 +51,33 @@ impl Executor {
             .unwrap_or_else(|refused| Ticket::refused(refused.reason))
     }
 
-    /// Searches `table` for each row of `block`, or says at once why not and hands the block back. It may be of any length:
-    /// no bound of a queue and no [`QueryLimits::max_batch`](crate::QueryLimits::max_batch) applies to it. All of it is
-    /// answered by the index that the table has now.
+    /// Searches `table` for each row of `block`, or says at once why not and hands the block back. It may be of any
+    /// length: no bound of a queue and no [`QueryLimits::max_batch`](crate::QueryLimits::max_batch) applies to it. All
+    /// of it is answered by the index that the table has now.
     ///
-    /// The queue is fed as it empties. Two parts for each worker at work in the table's homes are queued or run at a time, or
-    /// fewer where a queue may hold fewer tasks. A part answers up to 64 queries, or as many as take about 10 ms, and goes
-    /// then to the end of a queue with the next ones: other tables and single queries have their turn as usual. Where there is
-    /// no place for it others go on, and the last part goes on without one. None of the queries is cut into scan units. No
-    /// query takes an allocation, if its table needs none to answer it ([`Table::search_each`]). The answers take
-    /// `12 * k + 4` bytes a row.
+    /// The queue is fed as it empties. Two parts for each worker at work in the table's homes are queued or run at a
+    /// time, or fewer where a queue may hold fewer tasks. A part answers up to 64 queries, or as many as take about 10
+    /// ms, and goes then to the end of a queue with the next ones: other tables and single queries have their turn as
+    /// usual. Where there is no place for it others go on, and the last part goes on without one. None of the queries
+    /// is cut into scan units. No query takes an allocation, if its table needs none to answer it
+    /// ([`Table::search_each`]). The answers take `12 * k + 4` bytes a row.
     ///
-    /// The block is accepted if one part finds a place. Its queries are counted as accepted as their parts are queued, as if a
-    /// caller had submitted one batch after the other; what no part has reached when the block ends early is counted nowhere,
-    /// and a refused block counts as one part that was shed. A query's wait and service time are its part's.
+    /// The block is accepted if one part finds a place. Its queries are counted as accepted as their parts are queued,
+    /// as if a caller had submitted one batch after the other; what no part has reached when the block ends early is
+    /// counted nowhere, and a refused block counts as one part that was shed. A query's wait and service time are its
+    /// part's.
     ///
     /// A row that the table refuses fails alone, and so does one whose search panics, with those of its call of
-    /// [`Table::search_each`] that have no answer yet ([`Table::batch_size`]). At the deadline, which is one for the whole
-    /// block, the ticket tells what has been found, and the rest is [`Error::Expired`]. Dropping the ticket ends the block
-    /// within a part. A shutdown that drains answers all of it, as far as its time allows; what is left then, or at one that
-    /// abandons, is [`Error::ShutDown`]. The class is that of the block's [`template`](Block::template), or the table's.
+    /// [`Table::search_each`] that have no answer yet ([`Table::batch_size`]). At the deadline, which is one for the
+    /// whole block, the ticket tells what has been found, and the rest is [`Error::Expired`]. Dropping the ticket ends
+    /// the block within a part. A shutdown that drains answers all of it, as far as its time allows; what is left then,
+    /// or at one that abandons, is [`Error::ShutDown`]. The class is that of the block's [`template`](Block::template),
+    /// or the table's.
     ///
     /// # Errors
     /// [`Refused`] with the reason: over a bound, no such table, shutting down, a template that asks for more than
-    /// [`Builder::limits`](crate::Builder::limits) allows, no memory for the answers, or a block that is not whole rows of
-    /// the table's dimension with a filter for each or none.
+    /// [`Builder::limits`](crate::Builder::limits) allows, no memory for the answers, or a block that is not whole rows
+    /// of the table's dimension with a filter for each or none.
     ///
     /// [`Error::Expired`]: crate::Error::Expired
     /// [`Error::ShutDown`]: crate::Error::ShutDown

@@ -8,22 +8,22 @@ use crate::error::{OfTable, QueryParameter, SubmitError};
 use crate::multi_search::MultiSearch;
 
 impl Executor {
-    /// Searches each of `tables` for `query` and merges what they find: the nearest [`Query::top`] of all, each with its
-    /// table. Their distances must be comparable: the same metric over the same vectors' space.
+    /// Searches each of `tables` for `query` and merges what they find: the nearest [`Query::top`] of all, each with
+    /// its table. Their distances must be comparable: the same metric over the same vectors' space.
     ///
-    /// Each table's part is a task of its own, on its own home, with the query's one deadline. All are accepted, or the whole
-    /// is refused; it is answered by all tables or ends with the first error, which names its table; the other parts are
-    /// cancelled then. So an answer is never of fewer tables than were asked. Who would rather have what some tables found
-    /// takes the parts ([`MultiSearch::into_parts`]). Dropping the ticket cancels all parts.
+    /// Each table's part is a task of its own, on its own home, with the query's one deadline. All are accepted, or the
+    /// whole is refused; it is answered by all tables or ends with the first error, which names its table; the other
+    /// parts are cancelled then. So an answer is never of fewer tables than were asked. Who would rather have what some
+    /// tables found takes the parts ([`MultiSearch::into_parts`]). Dropping the ticket cancels all parts.
     ///
-    /// A table that is named twice is searched twice; over no table there is nothing to find. How many tables one query may
-    /// name is bounded by [`QueryLimits::max_tables`](crate::QueryLimits::max_tables). Over more tables than the queues have
-    /// places it is accepted only if workers begin its parts as fast as they come.
+    /// A table that is named twice is searched twice; over no table there is nothing to find. How many tables one query
+    /// may name is bounded by [`QueryLimits::max_tables`](crate::QueryLimits::max_tables). Over more tables than the
+    /// queues have places it is accepted only if workers begin its parts as fast as they come.
     ///
     /// # Errors
-    /// The table that has refused, and why: as in [`Executor::submit`]. What the tables before it had accepted is cancelled;
-    /// some of it may have been answered by then.
-    /// Of more tables than are allowed, the first too many is named.
+    /// The table that has refused, and why: as in [`Executor::submit`]. What the tables before it had accepted is
+    /// cancelled; some of it may have been answered by then. Of more tables than are allowed, the first too many is
+    /// named.
     ///
     /// ```
     /// use chiplet_executor::{Executor, Topology};

@@ -22,11 +22,11 @@ impl Executor {
         Ok(())
     }
 
-    /// Says that `table` takes `size_bytes` bytes from now on: for tables that grow or shrink in place, with an index of
-    /// the caller's own or searched by closures alone. Where it and others are placed goes by that from the next remap on.
+    /// Says that `table` takes `size_bytes` bytes from now on: for tables that grow or shrink in place, with an index
+    /// of the caller's own or searched by closures alone. Placement uses the new size from the next remap on.
     ///
-    /// An index is asked for its size when it is added or put in another's place, and not again. Call this when it has
-    /// changed by a tenth or so; it takes a lock that queries do not.
+    /// An index is asked for its size only when it is added or replaces another. Call this when it has changed by a
+    /// tenth or so; it takes a lock that queries do not.
     ///
     /// ```
     /// use chiplet_executor::{Executor, Topology};

@@ -74,8 +74,8 @@ impl MetricsExport {
         self
     }
 
-    /// Exports `now`, a snapshot of the same executor as those before and later than they: sets the gauges, and adds to
-    /// the counters what has come since the last export. Quantiles are of what has come, zero if nothing has.
+    /// Exports `now`, a snapshot of the same executor as before, and a later one: sets the gauges, and adds to the
+    /// counters what has come since the last export. Quantiles are of that interval, zero if nothing came.
     ///
     /// It goes to the recorder that is current on this thread; without one to nowhere, and later exports do not make up
     /// for it.

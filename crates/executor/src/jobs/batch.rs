@@ -1,7 +1,7 @@
 //! Many queries behind one ticket, each with settings and a deadline of its own.
 //!
-//! A batch is cut into as many parts as its home has workers at work, and they are queued under one lock, or fed to the queue
-//! if that can never hold all of them (`bulk.rs`).
+//! A batch is cut into as many parts as its home has workers at work, and they are queued under one lock, or fed to the
+//! queue if that can never hold all of them (`bulk.rs`).
 
 use std::ops::Range;
 use std::time::Instant;

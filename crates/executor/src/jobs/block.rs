@@ -1,8 +1,8 @@
 //! A block of queries that differ by their vectors, with answers in flat arrays.
 //!
-//! A few parts are in queues at a time, and go on with the next queries when they come to their end (`bulk.rs`). A part keeps
-//! the queries that it asks, whose vectors it overwrites, and a piece of the answers, which is copied when it is settled. So
-//! no query takes an allocation.
+//! A few parts are in queues at a time, and go on with the next queries when they come to their end (`bulk.rs`). A part
+//! keeps the queries that it asks, whose vectors it overwrites, and a piece of the answers, which is copied when it is
+//! settled. So no query takes an allocation.
 
 use std::convert::Infallible;
 use std::ops::Range;

@@ -1,18 +1,18 @@
 //! Many queries of one table behind one ticket: a batch, or a block.
 //!
-//! They are cut into *parts*. Each part is a task: it waits, is stolen, cancelled and abandoned like any other. Whoever takes
-//! a part out of its queue ends it, so a part has no state of its own. What all of them share is the bulk: what is asked, the
-//! ticket's completion, and the answers so far. How queries are asked and answers kept is the [`Load`]'s.
+//! They are cut into *parts*. Each part is a task: it waits, is stolen, cancelled and abandoned like any other. The
+//! worker that takes a part out of its queue ends it, so a part has no state of its own. All parts share what is asked,
+//! the ticket's completion and the answers so far. [`Load`] says how queries are asked and answers kept.
 //!
-//! Of a batch all parts are queued at once. Of a block, and of a batch that no queue can hold, few are at a time: a part that
-//! has answered its queries takes the next ones and puts itself at the end of a queue, so that others have their turn. Where there is no place for it, it gives its
-//! queries back to the parts that are left. The last one goes on without a queue, so no query is lost. Whoever goes on sees
-//! whether more parts are needed.
+//! All parts of a batch are queued at once. Of a block, and of a batch that no queue can hold, few are. A part that has
+//! answered its queries takes the next ones and queues itself again, so that others have their turn. Without a place it
+//! gives its queries back to the remaining parts. The last part goes on without a queue, so no query is lost. A part
+//! that goes on sees whether more parts are needed.
 //!
-//! The last part to end resolves the ticket. If every query has a deadline, so does the ticket, which is the last of
-//! them: what has been found by then is the answer, and the rest has expired. A part is first *settled*, which puts its
-//! answers where the ticket gets them, then counted, and then published. The deadline waits for parts that are settled
-//! and not published, so what a ticket is told has been counted and what it is not told counts as expired.
+//! The last part to end resolves the ticket. If every query has a deadline, the ticket has the latest of them: what has
+//! been found by then is the answer, and the rest has expired. A part is first *settled*, which puts its answers where
+//! the ticket gets them, then counted, then published. The deadline waits for parts that are settled and not published:
+//! what a ticket is told has been counted, and all else counts as expired.
 //!
 //! Locks: the bulk's progress, a part's stretch and the ticket's completion are never held together.
 
@@ -39,8 +39,8 @@ use crate::sync::{self, Mutex, Step, left_out};
 /// Queries of one part, at most. A worker that has a part takes nothing else meanwhile.
 pub(super) const LONGEST_PART: usize = 64;
 
-/// Queries of the first parts of what is fed, at most: it is not known how long they take. As many as a graph's walks that take
-/// turns come in.
+/// Queries of the first parts of what is fed, at most: it is not known how long they take. As many as a graph's walks
+/// that take turns come in.
 const FIRST_PART: usize = match cfg!(any(chiplet_loom, chiplet_shuttle)) {
     true => 2,
     false => 16,
@@ -65,8 +65,8 @@ pub(crate) trait Load: Send + Sync + Sized + 'static {
     /// How many queries it is.
     fn len(&self) -> usize;
 
-    /// Whether queues are fed with it as they empty, where one may hold so many of its table's tasks. If not, all of it is queued
-    /// at once or refused.
+    /// Whether queues are fed with it as they empty, where one may hold so many of its table's tasks. If not, all of it
+    /// is queued at once or refused.
     fn is_fed(&self, places: usize) -> bool;
 
     /// When a query has expired.
@@ -87,7 +87,8 @@ pub(crate) trait Load: Send + Sync + Sized + 'static {
     /// Searches that were given up because nobody waited for them have ended so.
     fn explain(found: &mut Self::Found, reason: &Error);
 
-    /// Puts what was found of the queries from `first` on to the answers, and leaves nothing of it. Says how they ended.
+    /// Puts what was found of the queries from `first` on to the answers, and leaves nothing of it. Says how they
+    /// ended.
     fn put(&self, answers: &mut Self::Answers, first: usize, found: &mut Self::Found) -> Served;
 
     /// Nothing more comes: what has no answer has ended so.
@@ -241,8 +242,8 @@ impl<L: Load> BulkTask<L> {
         (claims.into_iter().map(part).collect(), queries, most)
     }
 
-    /// Has its first parts accepted or hands it back. Of a caller that is `patient` no refusal is counted: it waits for room and
-    /// asks again.
+    /// Has its first parts accepted or hands it back. Of a caller that is `patient` no refusal is counted: it waits for
+    /// room and asks again.
     pub(crate) fn admit(
         self: Arc<Self>,
         engine: &Engine,
@@ -258,7 +259,8 @@ impl<L: Load> BulkTask<L> {
         let (len, places) = (bulk.len(), engine.places(&entry));
         let is_fed = bulk.work.load.is_fed(places);
         let (longest, weight) = match is_fed {
-            // Refused it counts as one part: it is tried again soon, and would look as if it asked for all of its time each time.
+            // Refused it counts as one part: it is tried again soon, and would look as if it asked for all of its time
+            // each time.
             true => (FIRST_PART, len.min(LONGEST_PART)),
             false => (LONGEST_PART, len),
         };
@@ -392,8 +394,8 @@ impl<L: Load> Part<L> {
         (load.put(&mut progress.answers, queries.start, found), true)
     }
 
-    /// The part is counted. It goes on with the next queries if there are any and it `goes_on`, as one part of `parts`; the
-    /// last part that does not resolves the ticket.
+    /// The part is counted. It goes on with the next queries if there are any and it `goes_on`, as one part of `parts`;
+    /// the last part that does not resolves the ticket.
     fn publish(&self, settled: bool, goes_on: bool, parts: usize, longest: usize) -> After {
         let len = self.bulk.len();
         let mut after = After::Over;
@@ -412,8 +414,8 @@ impl<L: Load> Part<L> {
         after
     }
 
-    /// Runs the part's queries on this worker and counts how they ended. Says whether the part is settled, and how many queries
-    /// it should take next.
+    /// Runs the part's queries on this worker and counts how they ended. Says whether the part is settled, and how many
+    /// queries it should take next.
     fn run(
         self: &Arc<Self>,
         worker: &mut Worker,
@@ -456,8 +458,8 @@ impl<L: Load> Part<L> {
         (settled, next)
     }
 
-    /// Queues as many more parts as there are to be, while there are places. The caller's own part is left meanwhile, so
-    /// what finds no place is not lost.
+    /// Queues as many more parts as there are to be, while there are places. The caller's own part is left meanwhile,
+    /// so what finds no place is not lost.
     fn call_others(&self, worker: &Worker, parts: usize, longest: usize) {
         let (bulk, len) = (&self.bulk, self.bulk.len());
         loop {
@@ -569,7 +571,8 @@ impl<L: Load> Task for Part<L> {
     }
 }
 
-/// How many queries a part takes next, whose last took so long: about a [`STRETCH`], but as many as its table wants at once.
+/// How many queries a part takes next, whose last took so long: about a [`STRETCH`], but as many as its table wants at
+/// once.
 fn longest(queries: u64, took: Duration, together: usize) -> usize {
     let each = took.as_nanos() / u128::from(queries.max(1));
     let fit = STRETCH.as_nanos().checked_div(each).unwrap_or(u128::MAX);

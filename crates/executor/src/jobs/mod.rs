@@ -1,5 +1,5 @@
-//! The tasks that there are: a closure, a query, a part of a batch or a block of queries. And what several workers may do of
-//! them: a query's scan units, and parts that the task's own code is made of.
+//! The tasks that there are: a closure, a query, a part of a batch or a block of queries. And what several workers may
+//! do of them: a query's scan units, and parts that the task's own code is made of.
 //!
 //! Each knows how it is run, how its ticket is told, and how it is counted. The engine knows them as
 //! [`Task`](crate::engine::task::Task)s.

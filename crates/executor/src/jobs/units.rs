@@ -155,14 +155,14 @@ impl Units {
     }
 
     /// A worker that has entered another's query leaves, having found nothing to take or being no longer wanted; it has
-    /// given `time` to it. If it is the last one, it gets what was found, parts in the order of their probes, and has to
-    /// answer and to say what the query took.
+    /// given `time` to it. If it is the last one, it gets what was found, parts in the order of their probes, and has
+    /// to answer and to say what the query took.
     pub(super) fn leave(&self, time: Duration) -> Option<Found> {
         self.leave_as(time, || None)
     }
 
-    /// As [`Units::leave`], for the query's own worker, for which others have worked besides for `helped`. If it is not the
-    /// last it hands the query over.
+    /// As [`Units::leave`], for the query's own worker, for which others have worked besides for `helped`. If it is not
+    /// the last it hands the query over.
     pub(super) fn leave_own(&self, helped: Duration, late: impl FnOnce() -> Late) -> Option<Found> {
         self.leave_as(helped, || Some(late()))
     }

@@ -28,8 +28,8 @@ pub(crate) type OnRemap = Box<dyn Fn(&RemapEvent) + Send + Sync>;
 
 pub(crate) struct Balancer {
     control: Mutex<Control>,
-    /// Held while counters are read, and while a removed table's are put away. Before the other, and never while that is held:
-    /// so no table waits to be added until all counters have been read.
+    /// Held while counters are read, and while a removed table's are put away. Before the other, and never while that
+    /// is held: so no table waits to be added until all counters have been read.
     counters: Mutex<()>,
     wake: Condvar,
     clock: Clock,
@@ -366,8 +366,8 @@ impl Control {
             .note(move || tracing::info!(workers, "workers have been ordered anew"));
     }
 
-    /// Records what tables used and asked for since this was last called, and says what each domain could serve. While the
-    /// planner's clock stands nothing is recorded: all of it would count as used at one instant.
+    /// Records what tables used and asked for since this was last called, and says what each domain could serve. While
+    /// the planner's clock stands nothing is recorded: all of it would count as used at one instant.
     fn look_at_use(&mut self, engine: &Engine, at: Time) -> Vec<Option<f64>> {
         let now = self.time(at);
         let (mut used, worked) = demand::drain(engine);

@@ -1,8 +1,9 @@
 //! The thread that copies a table's memory to the socket where it is searched.
 //!
-//! What is to be copied is `chiplet_policy`'s to say (`planner/memory.rs`). Here room is looked for, the table is asked for a
-//! copy of itself, at a bounded rate, and the copy is put beside the table's index or in its place: for whoever submits and
-//! searches that is as [`Executor::replace_table`](crate::Executor::replace_table). If anything fails the table stays as it is.
+//! What is to be copied is `chiplet_policy`'s to say (`planner/memory.rs`). Here room is looked for, the table is asked
+//! for a copy of itself, at a bounded rate, and the copy is put beside the table's index or in its place: for whoever
+//! submits and searches that is as [`Executor::replace_table`](crate::Executor::replace_table). If anything fails the
+//! table stays as it is.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -140,7 +141,8 @@ impl Copier {
         copied.map_err(|reason| full.or(reason))
     }
 
-    /// Waits until so many bytes may be copied; false if the executor is shut down. `next` is when the rate allows more.
+    /// Waits until so many bytes may be copied; false if the executor is shut down. `next` is when the rate allows
+    /// more.
     fn wait_for(&self, next: &mut Instant, bytes: u64) -> bool {
         let goes_on = self.balancer.rests(*next);
         let takes = Duration::from_secs_f64(bytes as f64 / self.limits.rate.max(1) as f64);

@@ -17,16 +17,17 @@ pub(crate) struct DomainCores {
     pub(crate) cpus: Vec<u32>,
 }
 
-/// Of the cpus that are `usable`, leaves `reserve` cores free, then takes as many workers as the container's CPU quota and
-/// `max_workers` allow, on domains that are `open` to workers. Domains without workers are left out.
+/// Of the cpus that are `usable`, leaves `reserve` cores free, then takes as many workers as the container's CPU quota
+/// and `max_workers` allow, on domains that are `open` to workers. Domains without workers are left out.
 ///
-/// *A quota* packs them into the fewest domains that hold them. It takes time away and no cores, so the kernel would let
-/// four workers run on four CCDs. But each would be a domain of one: its queue has nobody else to serve it, its queries
-/// cannot be split, and to help another costs a cold cache. Of domains of equal size those near the calling thread
-/// are taken: where many containers share a machine, the kernel has put them on different ones.
+/// *A quota* packs them into the fewest domains that hold them. It takes time away and no cores, so the kernel would
+/// let four workers run on four CCDs. But each would be a domain of one: its queue has nobody else to serve it, its
+/// queries cannot be split, and to help another costs a cold cache. Of domains of equal size those near the calling
+/// thread are taken: where many containers share a machine, the kernel has put them on different ones.
 ///
-/// *`max_workers`* takes away what goes from the largest domain, one core at a time, so that domains stay as even as they
-/// can: whoever sets it has the machine, and each worker then has the largest share of a cache. So does the reserve.
+/// *`max_workers`* takes away what goes from the largest domain, one core at a time, so that domains stay as even as
+/// they can: whoever sets it has the machine, and each worker then has the largest share of a cache. So does the
+/// reserve.
 pub(crate) fn choose(
     topology: &Topology,
     usable: impl Fn(u32) -> bool,
@@ -86,8 +87,8 @@ pub(crate) fn choose(
     Ok(plan)
 }
 
-/// How tightly workers are tied unless the user says. Under a quota that packs them, others that share the machine may be
-/// packed into the same domain while the next is idle. Who runs where is known to the kernel alone.
+/// How tightly workers are tied unless the user says. Under a quota that packs them, others that share the machine may
+/// be packed into the same domain while the next is idle. Who runs where is known to the kernel alone.
 pub(crate) fn usual_pin(topology: &Topology, reserve: usize) -> Pin {
     let has_quota = topology.worker_limit() < topology.core_count();
     // Without the user's own bound on workers, which is no reason.

@@ -10,8 +10,8 @@ use rustc_hash::FxHashMap;
 
 use crate::engine::Engine;
 
-/// What each table used since the last call, in time of the fastest cores, and of each worker, the time it has been busy
-/// in all and the bytes since the last call.
+/// What each table used since the last call, in time of the fastest cores, and of each worker, the time it has been
+/// busy in all and the bytes since the last call.
 pub(super) fn drain(engine: &Engine) -> (FxHashMap<TableId, Usage>, Vec<(Duration, u64)>) {
     let mut tables: FxHashMap<TableId, Usage> = FxHashMap::default();
     let worked = engine.stats.drain_used(|domain, table, mut used| {
@@ -29,8 +29,8 @@ fn of_fastest(engine: &Engine, domain: DomainId, time: Duration) -> Duration {
     }
 }
 
-/// What was asked for in vain in the queues when last asked, in nanoseconds. The queues count it, who may have no memory to count
-/// anything apart for us.
+/// What was asked for in vain in the queues when last asked, in nanoseconds. The queues count it, who may have no
+/// memory to count anything apart for us.
 #[derive(Default)]
 pub(super) struct Missed {
     /// For each group.

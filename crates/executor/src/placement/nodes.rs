@@ -9,8 +9,8 @@ use chiplet_topology::Topology;
 pub(crate) struct Nodes(BTreeMap<u32, BTreeSet<u32>>);
 
 impl Nodes {
-    /// Those of a machine with several packages, each with nodes of its own. `believed`: the nodes of a made-up topology are
-    /// taken for the system's, which else knows nothing of them.
+    /// Those of a machine with several packages, each with nodes of its own. `believed`: the nodes of a made-up
+    /// topology are taken for the system's, which else knows nothing of them.
     pub(crate) fn of(topology: &Topology, believed: bool) -> Self {
         let mut all: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
         if believed || topology.is_this_machine() {

@@ -2,7 +2,8 @@
 //!
 //! A worker is started for each core at the beginning and never ends before the executor. When cpus go offline, the
 //! cgroup's cpuset narrows, or the caller restricts the executor, the workers of cores that are gone stand by and the
-//! others are pinned anew; when cpus come back, so do their workers. What the balancer does with that is in `balancer.rs`.
+//! others are pinned anew; when cpus come back, so do their workers. What the balancer does with that is in
+//! `balancer.rs`.
 
 use std::sync::Arc;
 
@@ -217,7 +218,8 @@ impl Workers {
             .collect()
     }
 
-    /// The cpus that the executor may use and that no worker at work may run on, ascending; none if such a worker floats.
+    /// The cpus that the executor may use and that no worker at work may run on, ascending; none if such a worker
+    /// floats.
     pub(crate) fn free_cpus(&self) -> Vec<u32> {
         let at_work = || self.workers.iter().filter(|worker| worker.info.at_work);
         let floats =
@@ -273,8 +275,8 @@ impl Workers {
         changed
     }
 
-    /// Who works where with the cpus that are left. If no worker's core is among them, all work, wherever there is a cpu
-    /// left: the machine that they were started on is gone.
+    /// Who works where with the cpus that are left. If no worker's core is among them, all work, wherever there is a
+    /// cpu left: the machine that they were started on is gone.
     pub(crate) fn orders(&mut self) -> Orders {
         let plan = self.plan(|cpu| self.may_use(cpu));
         let mut orders = Orders {

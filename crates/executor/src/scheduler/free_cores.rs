@@ -1,8 +1,8 @@
 //! Cores that nobody is known to need, on which threads may wait awake.
 //!
-//! A thread that waits for an answer stays awake for a moment, because waking it takes longer than a short task. It keeps
-//! its core from all others meanwhile. A core is free for that where a worker sleeps, or where the process may use more
-//! processors than there are workers.
+//! A thread that waits for an answer stays awake for a moment, because waking it takes longer than a short task. It
+//! keeps its core from all others meanwhile. A core is free for that where a worker sleeps, or where the process may
+//! use more processors than there are workers.
 //!
 //! These counts are hints. Whoever reads an old one stays awake, or sleeps, a moment too early or too late. So they are
 //! plain atomics, which the model checkers do not explore.
@@ -44,8 +44,8 @@ impl FreeCores {
             .fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
     }
 
-    /// Waits for a moment until a task has `ended`: short ones have before this thread would be asleep. Without a free core
-    /// half as long, and only while that helps. A query of 50 us would lose a tenth by it.
+    /// Waits for a moment until a task has `ended`: short ones have before this thread would be asleep. Without a free
+    /// core half as long, and only while that helps. A query of 50 us would lose a tenth by it.
     pub(crate) fn wait_awake(&self, ended: impl Fn() -> bool) {
         thread_local! {
             static LEFT: Cell<u32> = const { Cell::new(0) };

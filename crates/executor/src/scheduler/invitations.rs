@@ -72,8 +72,8 @@ impl<U: Invite> Invitations<U> {
         }
     }
 
-    /// Takes an open invitation of one of `group`'s `threads` besides `own`, and drops those that have lapsed. It begins
-    /// with the thread at place `turn`, and goes round.
+    /// Takes an open invitation of one of `group`'s `threads` besides `own`, and drops those that have lapsed. It
+    /// begins with the thread at place `turn`, and goes round.
     pub(super) fn steal(
         &self,
         group: usize,

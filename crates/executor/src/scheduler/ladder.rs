@@ -123,8 +123,8 @@ impl<T, U: Invite> Climb<'_, T, U> {
         ladder.next(&hub.groups, &hub.rules.crossing, of, joins, local.now)
     }
 
-    /// A task of this worker's own group, for which it has left what `invitation` is for; or that, if somebody else has taken
-    /// the task. While it runs the task others may take its place.
+    /// A task of this worker's own group, for which it has left what `invitation` is for; or that, if somebody else has
+    /// taken the task. While it runs the task others may take its place.
     fn take_before(&mut self, invitation: U, level: StealLevel) -> Near<T, U> {
         match self.take_own() {
             Near::Nothing => Near::Found(Found::Invitation(invitation, level)),
@@ -161,8 +161,8 @@ impl<T, U: Invite> Climb<'_, T, U> {
         Near::Found(Found::Task(task, StealLevel::Own))
     }
 
-    /// The worker found nothing near: stays awake for a moment before it goes to sleep. A task that comes meanwhile starts at
-    /// once and costs its submitter no system call.
+    /// The worker found nothing near: stays awake for a moment before it goes to sleep. A task that comes meanwhile
+    /// starts at once and costs its submitter no system call.
     ///
     /// It is counted, so that a push need not wake a sleeper for a task that this worker is about to see. When it stops
     /// looking it is not counted any more, and it looks at the queue once more after that.
@@ -230,8 +230,8 @@ impl<T, U: Invite> Climb<'_, T, U> {
         Resting::Park
     }
 
-    /// Whether this worker has to stay though the hub is closed: something waits elsewhere, and nobody else makes looks by
-    /// time any more. Waits a moment, until that may be worth crossing for or whoever empties a queue ends the wait
+    /// Whether this worker has to stay though the hub is closed: something waits elsewhere, and nobody else makes looks
+    /// by time any more. Waits a moment, until that may be worth crossing for or whoever empties a queue ends the wait
     /// ([`Held::show`](super::groups::Held::show)).
     fn lingers(&mut self) -> bool {
         let mut waiting = false;
@@ -293,8 +293,8 @@ impl<T, U: Invite> Climb<'_, T, U> {
         Resting::Found(Found::Task(task, level))
     }
 
-    /// Takes part in what another group has started and no cache keeps. Tasks that are worth crossing for come first: they
-    /// have waited.
+    /// Takes part in what another group has started and no cache keeps. Tasks that are worth crossing for come first:
+    /// they have waited.
     fn join_spilled(&mut self, closed: bool) -> Option<Resting<T, U>> {
         let (hub, group) = (self.hub, self.local.group);
         let others = hub.groups.nearest(group);
@@ -320,8 +320,8 @@ impl<T, U: Invite> Climb<'_, T, U> {
         }
     }
 
-    /// Takes a task of another group, if that is still `worth` it: others may have shortened its queue since the look. One:
-    /// a few expensive tasks are not worth moving by halves.
+    /// Takes a task of another group, if that is still `worth` it: others may have shortened its queue since the look.
+    /// One: a few expensive tasks are not worth moving by halves.
     pub(super) fn take_from(
         &mut self,
         victim: usize,
@@ -370,8 +370,8 @@ impl<T, U> Climb<'_, T, U> {
         self.hub.invitations.are_within(own, siblings)
     }
 
-    /// This worker was called to help another group and found work at home, or nothing: calls somebody else in its place,
-    /// if there is still need.
+    /// This worker was called to help another group and found work at home, or nothing: calls somebody else in its
+    /// place, if there is still need.
     pub(super) fn pass_on(&self) {
         let (hub, group) = (self.hub, self.local.group);
         if left_out(Step::CallPassedOn) || !hub.seats.take_call(self.local.worker) {

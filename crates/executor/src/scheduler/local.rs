@@ -72,8 +72,9 @@ impl<U> Local<U> {
         self.present().miss();
     }
 
-    /// Says that it is `now`, when this worker has done its part of a task in which others still take part, and has waited
-    /// for something else meanwhile (`blocked`). Whoever leaves that last says what it took: [`Hub::end_late`](super::Hub::end_late).
+    /// Says that it is `now`, when this worker has done its part of a task in which others still take part, and has
+    /// waited for something else meanwhile (`blocked`). Whoever leaves that last says what it took:
+    /// [`Hub::end_late`](super::Hub::end_late).
     pub(crate) fn hand_over(&mut self, now: Time, blocked: Duration) -> Late {
         self.now = now;
         let away = self.away.as_ref().filter(|_| self.ladder.is_away());
@@ -126,8 +127,8 @@ pub(crate) struct Late {
 }
 
 impl Late {
-    /// The last who took part has left at `now`; others than its worker have given so much time. From which group's queue it
-    /// was, what it took, and whether a worker of another group ran it.
+    /// The last who took part has left at `now`; others than its worker have given so much time. From which group's
+    /// queue it was, what it took, and whether a worker of another group ran it.
     pub(super) fn end(mut self, now: Time, helped: Duration) -> (usize, Run, bool) {
         // Its own worker has not been at it since.
         let after = now.since(self.ended);

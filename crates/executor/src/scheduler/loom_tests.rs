@@ -198,8 +198,8 @@ fn an_idle_group_hears_of_work_worth_crossing_for() {
 }
 
 fn a_group_with_one_worker_stealing_hears_of_another_groups_work() {
-    // Groups 0 and 1 never serve themselves. Group 2 has three workers, of which it keeps one, and each of the two queues gets
-    // as long as is worth one crossing: each of the others finds one task.
+    // Groups 0 and 1 never serve themselves. Group 2 has three workers, of which it keeps one, and each of the two
+    // queues gets as long as is worth one crossing: each of the others finds one task.
     let (hub, mut locals) = hub(StealConfig::default(), &[0..1, 1..2, 2..5]);
     let mut kept = locals.pop().unwrap();
     assert!(matches!(hub.climb(&mut kept).rest(), Resting::Park));
@@ -226,8 +226,8 @@ fn a_group_with_one_worker_stealing_hears_of_another_groups_work() {
 }
 
 fn a_call_for_help_outlives_work_at_home() {
-    // Group 0 never serves itself. Groups 1 and 2 have a worker each; whichever is called for group 0, a task of group 1
-    // keeps its worker busy from then on, and the other has to go.
+    // Group 0 never serves itself. Groups 1 and 2 have a worker each; whichever is called for group 0, a task of group
+    // 1 keeps its worker busy from then on, and the other has to go.
     let (hub, mut locals) = hub(StealConfig::default(), &[0..1, 1..2, 2..3]);
     let (mut free, mut busy) = (locals.pop().unwrap(), locals.pop().unwrap());
     const OWN: u32 = 3;
@@ -281,7 +281,8 @@ fn an_invitation_reaches_a_sibling_that_is_going_to_sleep() {
 }
 
 fn what_a_worker_has_left_for_a_task_reaches_a_sibling_that_is_going_to_sleep() {
-    // A helper has given way to a task. If it gets that, it never comes back to what it has left; else it goes on there.
+    // A helper has given way to a task. If it gets that, it never comes back to what it has left; else it goes on
+    // there.
     let (hub, mut locals) = hub(StealConfig::default(), &[0..2]);
     let mut sibling = locals.pop().unwrap();
     let mut helper = locals.pop().unwrap();

@@ -1,8 +1,8 @@
 //! Who runs what next: groups of workers, their queues, the steal ladder, and the wake-up handshake.
 //!
-//! A *group* is the set of workers that share one queue: all workers of a domain. [`Hub::push`] accepts a task for a group and wakes
-//! whoever may run it; [`Hub::next`] hands a worker its next task, or parks it. The order in which a worker
-//! looks is the ladder of `chiplet_policy`: its own work, its siblings', another group's. `README.md` in this
+//! A *group* is the set of workers that share one queue: all workers of a domain. [`Hub::push`] accepts a task for a
+//! group and wakes whoever may run it; [`Hub::next`] hands a worker its next task, or parks it. The order in which a
+//! worker looks is the ladder of `chiplet_policy`: its own work, its siblings', another group's. `README.md` in this
 //! folder says what state there is, `docs/correctness.md` states the handshake as numbered steps; the tests in
 //! `loom_tests.rs` explore this very code.
 
@@ -62,8 +62,8 @@ pub(crate) struct Rules {
     pub(crate) processors: usize,
 }
 
-/// The scheduler's shared state, each part under its own locks. `T` is a task, `U` an invitation to take part in one that
-/// has been started.
+/// The scheduler's shared state, each part under its own locks. `T` is a task, `U` an invitation to take part in one
+/// that has been started.
 pub(crate) struct Hub<T, U> {
     rules: Rules,
     clock: Clock,
@@ -78,8 +78,8 @@ pub(crate) struct Hub<T, U> {
 }
 
 impl<T, U> Hub<T, U> {
-    /// A hub and one [`Local`] for each worker, in worker order, and then for each substitute, in the order of the workers
-    /// that they stand in for. Groups cover the workers `0..n` in order.
+    /// A hub and one [`Local`] for each worker, in worker order, and then for each substitute, in the order of the
+    /// workers that they stand in for. Groups cover the workers `0..n` in order.
     pub(crate) fn new(rules: Rules, specs: Vec<GroupSpec>) -> (Self, Vec<Local<U>>) {
         let mut rules = rules;
         if left_out(Step::BoundRefuses) {
@@ -154,8 +154,9 @@ impl<T, U> Hub<T, U> {
         self.groups.hold(group, &self.seats)
     }
 
-    /// Counts refused tasks of `table` and `class`, `weight` of them; with `full` because there was no place: for that table, or for
-    /// anybody. Dead tasks that hold places are then searched for, by the thread of the timed look. Returns what waits.
+    /// Counts refused tasks of `table` and `class`, `weight` of them; with `full` because there was no place: for that
+    /// table, or for anybody. Dead tasks that hold places are then searched for, by the thread of the timed look.
+    /// Returns what waits.
     pub(crate) fn refuse(
         &self,
         group: usize,

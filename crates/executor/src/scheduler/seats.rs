@@ -67,8 +67,8 @@ pub(super) struct Seats(Box<[Seat]>);
 
 struct Seat {
     parker: CachePadded<Parker>,
-    /// A [`Call`]: it was woken to help another group and has not found work there yet. Whoever is diverted passes the call
-    /// on.
+    /// A [`Call`]: it was woken to help another group and has not found work there yet. Whoever is diverted passes the
+    /// call on.
     call: AtomicU8,
 }
 
@@ -104,8 +104,8 @@ impl Seats {
         self.0[thread].parker.take_token()
     }
 
-    /// Says what `thread` is woken for. Under the lock of its group: it may be awake already, and next asks for work of its
-    /// own.
+    /// Says what `thread` is woken for. Under the lock of its group: it may be awake already, and next asks for work of
+    /// its own.
     pub(super) fn call(&self, thread: usize, call: Call) {
         self.0[thread].call.store(call as u8, Ordering::Release);
     }
@@ -115,7 +115,8 @@ impl Seats {
         self.0[thread].call.load(Ordering::Acquire) == Call::Overdue as u8
     }
 
-    /// `thread` has found work elsewhere, which answers any call. Until then the call stands: it may yet find work at home.
+    /// `thread` has found work elsewhere, which answers any call. Until then the call stands: it may yet find work at
+    /// home.
     pub(super) fn answer(&self, thread: usize) {
         let call = &self.0[thread].call;
         call.store(Call::None as u8, Ordering::Release);

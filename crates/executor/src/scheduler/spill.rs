@@ -1,8 +1,8 @@
 //! Invitations that leave their domain: to scan units of tables that no cache keeps, for workers that other domains can
 //! spare.
 //!
-//! What a worker spills is listed with its group until places or work run out, or that worker takes it back. So there is
-//! at most one entry for each thread of a group, and none refers to a query that has ended.
+//! What a worker spills is listed with its group until places or work run out, or that worker takes it back. So there
+//! is at most one entry for each thread of a group, and none refers to a query that has ended.
 
 use crossbeam_utils::CachePadded;
 

@@ -6,8 +6,8 @@
 //! it had queued is in other queues. A worker learns that it is to stand by when it next asks for a task; it finishes
 //! what it runs and what lies on its own deque, hands on any call that it was woken for, and parks.
 //!
-//! A worker whose task blocks ([`Hub::block`]) stands by too, and a substitute takes its place. It has not to come back:
-//! whoever has the place keeps it, and the other is the next substitute once its task has ended.
+//! A worker whose task blocks ([`Hub::block`]) stands by too, and a substitute takes its place. It has not to come
+//! back: whoever has the place keeps it, and the other is the next substitute once its task has ended.
 
 use chiplet_policy::group::{Faces, Ordered};
 
@@ -19,8 +19,8 @@ use crate::sync::{Step, left_out};
 impl<T, U> Hub<T, U> {
     /// The workers for which `at_work` is true take tasks from now on, the others stand by. Tasks queued in a group of
     /// which nobody is left go to the group that `rehome` names for them, or the next with workers; they were accepted
-    /// before and stay so, over any bound; if there is no memory for them, the process ends rather than lose them. At least
-    /// one worker must be at work.
+    /// before and stay so, over any bound; if there is no memory for them, the process ends rather than lose them. At
+    /// least one worker must be at work.
     ///
     /// False, and nothing has changed, if the hub is closed: its workers may have gone home already, and a task that is
     /// moved to them would wait for ever.

@@ -64,8 +64,8 @@ impl<T, U> Hub<T, U> {
         }
     }
 
-    /// So many tasks were pushed to `group` that none of its workers will see soon: calls other groups' workers if the queue
-    /// is worth crossing for, and has the timed look see whether it becomes so.
+    /// So many tasks were pushed to `group` that none of its workers will see soon: calls other groups' workers if the
+    /// queue is worth crossing for, and has the timed look see whether it becomes so.
     pub(super) fn seek_help(&self, group: usize, unseen: usize) {
         if unseen == 0 {
             return;
@@ -115,8 +115,8 @@ impl<T, U> Hub<T, U> {
         }
     }
 
-    /// Lets others take `invitations`, and wakes up to `wanted` workers that may, all at once: a cascade of single wake-ups
-    /// would start the last of them late.
+    /// Lets others take `invitations`, and wakes up to `wanted` workers that may, all at once: a cascade of single
+    /// wake-ups would start the last of them late.
     pub(crate) fn invite(
         &self,
         local: &Local<U>,
@@ -132,8 +132,8 @@ impl<T, U> Hub<T, U> {
     }
 
     /// Wakes up to `wanted` sleepers of `group`, all at once, unless more than `at_most` tasks wait, for which they are
-    /// woken anyway; returns how many that were. A submitter calls it when there will be invitations in a moment: waking
-    /// takes longer than that.
+    /// woken anyway; returns how many that were. A submitter calls it when there will be invitations in a moment:
+    /// waking takes longer than that.
     pub(crate) fn rouse(&self, group: usize, wanted: usize, at_most: usize) -> usize {
         let woken = self.hold(group).rouse(wanted, at_most);
         for &worker in &woken {
@@ -180,8 +180,8 @@ impl<T, U> Hub<T, U> {
 }
 
 impl<T, U: Invite> Hub<T, U> {
-    /// Lets `places` workers of other groups take part in `invitation`, and wakes as many of those that their groups can spare.
-    /// The same worker has to [`withdraw`](Hub::withdraw) it.
+    /// Lets `places` workers of other groups take part in `invitation`, and wakes as many of those that their groups
+    /// can spare. The same worker has to [`withdraw`](Hub::withdraw) it.
     pub(crate) fn spill(&self, local: &Local<U>, invitation: U, places: usize) {
         if places == 0 || self.groups.count() == 1 {
             return;

@@ -1,9 +1,9 @@
-//! The timed look: notices tasks that have waited too long when nobody submits and nobody goes to sleep, and queues that
-//! refuse tasks while dead ones hold their places.
+//! The timed look: notices tasks that have waited too long when nobody submits and nobody goes to sleep, and queues
+//! that refuse tasks while dead ones hold their places.
 //!
 //! A push wakes nobody if a worker of its group spins and is about to see the task. That worker may lose its core to
-//! another program just then, for a time slice or longer. So the thread looks after such tasks too, and wakes a sleeper of
-//! the group for one that has waited for [`LOOK`].
+//! another program just then, for a time slice or longer. So the thread looks after such tasks too, and wakes a sleeper
+//! of the group for one that has waited for [`LOOK`].
 //!
 //! A queue becomes worth crossing for when a task is pushed or taken, which is when its length changes. It may also
 //! become so by age alone: its workers are inside long tasks, and other groups' workers have been asleep since before.
@@ -11,8 +11,8 @@
 //! then. Go's `sysmon` is the model.
 //!
 //! The thread costs nothing while no task waits: it parks once [`QUIET_LOOKS`] looks in a row have found every queue
-//! empty. A push that leaves its task waiting wakes it ([`Watch::arm`]). Both sides write, fence and read, so one of them
-//! sees the other: the pusher writes `queued` and reads `armed`, the thread writes `armed` and reads `queued`.
+//! empty. A push that leaves its task waiting wakes it ([`Watch::arm`]). Both sides write, fence and read, so one of
+//! them sees the other: the pusher writes `queued` and reads `armed`, the thread writes `armed` and reads `queued`.
 
 use chiplet_policy::group::{Faces, LOOK, Looked};
 use chiplet_policy::{Time, ladder};
@@ -70,8 +70,8 @@ impl Watch {
 }
 
 impl<T, U> Hub<T, U> {
-    /// The thread: looks while tasks wait, until the hub is closed. `clear` ends the dead tasks of a group's queue, or those
-    /// of one table in it.
+    /// The thread: looks while tasks wait, until the hub is closed. `clear` ends the dead tasks of a group's queue, or
+    /// those of one table in it.
     pub(crate) fn watch(&self, clear: impl Fn(usize)) {
         self.watch.park();
         let mut quiet = 0;
@@ -101,9 +101,8 @@ impl<T, U> Hub<T, U> {
         }
     }
 
-    /// Wakes a sleeper for every task that has waited beside it, calls for help for every queue that is worth crossing for at
-    /// `now`, and has those cleared that have refused tasks.
-    /// True if any task waits anywhere.
+    /// Wakes a sleeper for every task that has waited beside it, calls for help for every queue that is worth crossing
+    /// for at `now`, and has those cleared that have refused tasks. True if any task waits anywhere.
     pub(super) fn look(&self, now: Time, clear: impl Fn(usize)) -> bool {
         let mut waiting = false;
         for group in 0..self.groups.count() {
@@ -123,8 +122,8 @@ impl<T, U> Hub<T, U> {
         waiting
     }
 
-    /// Wakes a sleeper of `group` if a task has waited there since before the last look: it was left to a worker that was
-    /// awake without work, or about to be, and that has not come.
+    /// Wakes a sleeper of `group` if a task has waited there since before the last look: it was left to a worker that
+    /// was awake without work, or about to be, and that has not come.
     fn rouse_for_old(&self, group: usize, now: Time) {
         let sleeper = self.hold(group).rouse_for_old(now);
         if let Some(worker) = sleeper

@@ -132,8 +132,8 @@ impl Wake for Kept {
     fn wake(self: Arc<Self>) {}
 }
 
-/// The future is polled and then dropped while one task runs and others wait: nothing keeps its waker, the shutdown goes
-/// on, and each task ends once.
+/// The future is polled and then dropped while one task runs and others wait: nothing keeps its waker, the shutdown
+/// goes on, and each task ends once.
 fn polled_and_dropped() {
     for how in [Shutdown::Drain(PATIENCE), Shutdown::Abandon(PATIENCE)] {
         let executor = builder(1, 1).build().unwrap();

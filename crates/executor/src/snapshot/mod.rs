@@ -57,8 +57,8 @@ pub struct TableSnapshot {
     pub counts: Counts,
     /// Its homes.
     pub homes: Homes,
-    /// The NUMA nodes that hold its memory, each with how many bytes, as of when it was added, replaced or last copied; empty
-    /// on machines with one socket, and where the table or the system does not say.
+    /// The NUMA nodes that hold its memory, each with how many bytes, as of when it was added, replaced or last copied;
+    /// empty on machines with one socket, and where the table or the system does not say.
     pub memory: Vec<(u32, u64)>,
     /// Its index and all copies of it: 0 for a table that only closures search.
     pub copies: usize,

@@ -1,4 +1,5 @@
-//! What a snapshot looks like to serde: counts as they are, times in microseconds, histograms as their usual percentiles.
+//! What a snapshot looks like to serde: counts as they are, times in microseconds, histograms as their usual
+//! percentiles.
 
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
@@ -36,7 +37,8 @@ impl Serialize for Snapshot {
     }
 }
 
-/// Homes are pairs of a domain's number and its share of the table's queries, memory pairs of a node's number and bytes.
+/// Homes are pairs of a domain's number and its share of the table's queries, memory pairs of a node's number and
+/// bytes.
 impl Serialize for TableSnapshot {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let homes = self.homes.iter();

@@ -4,13 +4,14 @@ use super::{DomainSnapshot, Snapshot, TableSnapshot};
 use crate::counts::{Counts, Steals};
 
 impl Snapshot {
-    /// What was counted since `earlier`, an older snapshot of the same executor: for exporters that report an interval, and
-    /// for percentiles that a bad minute leaves again.
+    /// What was counted since `earlier`, an older snapshot of the same executor: for exporters that report an interval,
+    /// and for percentiles that recover after a bad minute.
     ///
-    /// What only grows is the difference: every count of tasks that were accepted, refused or ended, steals, busy time,
-    /// remaps, copies, and the histograms. What is so at a moment is as in `self`: tasks queued and running, workers,
-    /// homes, memory, load and traffic. So `accepted` is not the sum of the others here. A table or domain that `earlier` does
-    /// not have counts from nothing, and one that was removed is left out, though the totals have its tasks.
+    /// Values that only grow are differences: every count of tasks that were accepted, refused or ended, steals, busy
+    /// time, remaps, copies, and the histograms. Momentary values are as in `self`: tasks queued and running, workers,
+    /// homes, memory, load and traffic. So `accepted` is not the sum of the others here. A table or domain that
+    /// `earlier` does not have counts from nothing, and one that was removed is left out, though the totals have its
+    /// tasks.
     ///
     /// ```
     /// use chiplet_executor::{Executor, Topology};

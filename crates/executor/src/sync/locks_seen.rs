@@ -1,5 +1,5 @@
-//! Locks for ThreadSanitizer: parking_lot's and once_cell's are compiled with this crate, so it sees what they order. It
-//! does not see into the standard library's, which come compiled, and would report everything that they protect.
+//! Locks for ThreadSanitizer: parking_lot's and once_cell's are compiled with this crate, so it sees what they order.
+//! It does not see into the standard library's, which come compiled, and would report everything that they protect.
 
 use std::time::Instant;
 

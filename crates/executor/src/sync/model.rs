@@ -177,8 +177,8 @@ const SOON: Duration = Duration::from_millis(5);
 const MOST_TIMEOUTS: u32 = 3;
 
 std::thread_local! {
-    /// Nanoseconds that have passed. All threads of a model run on one of the system's, so this is the model's own: models
-    /// that are explored at the same time do not move each other's clocks.
+    /// Nanoseconds that have passed. All threads of a model run on one of the system's, so this is the model's own:
+    /// models that are explored at the same time do not move each other's clocks.
     static PASSED: Cell<u64> = const { Cell::new(0) };
 }
 

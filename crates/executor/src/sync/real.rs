@@ -20,8 +20,8 @@ pub(crate) const PAUSES: u32 = 32;
 /// Passes a moment, in round `round` of waiting.
 ///
 /// It never yields the core. On Linux 6.18 a thread that yields gives up its claim to the core until every other
-/// thread there has had as much: with other work on the core, a worker that yields some times while it lingers comes back
-/// tens of milliseconds later, and the task that was left to it waits for that.
+/// thread there has had as much: with other work on the core, a worker that yields some times while it lingers comes
+/// back tens of milliseconds later, and the task that was left to it waits for that.
 pub(crate) fn pause(round: u32) {
     for _ in 0..1 << round.min(3) {
         std::hint::spin_loop();

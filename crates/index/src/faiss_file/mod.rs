@@ -18,15 +18,15 @@
 //! | `IndexPreTransform` over inverted lists: OPQ, PCA, random rotation, linear, and an L2 norm before them | [`IvfTable`] that maps queries |
 //! | `IndexRefineFlat` over inverted lists | [`IvfTable`] that compares the best 1.5 k + 16 with the rows |
 //!
-//! Centroids must be in an `IndexFlat` or an `IndexHNSWFlat`, whose graph is left out. Everything else is refused by the name
-//! of its class ([`BuildError::UnsupportedIndex`]). Files of Faiss 1.7.3 to 1.15.1 were tried; forms of 2018 and before are
-//! refused.
+//! Centroids must be in an `IndexFlat` or an `IndexHNSWFlat`, whose graph is left out. Everything else is refused by
+//! the name of its class ([`BuildError::UnsupportedIndex`]). Files of Faiss 1.7.3 to 1.15.1 were tried; forms of 2018
+//! and before are refused.
 //!
-//! Distances are those of Faiss up to rounding, an inner product negated. Graphs are walked as Faiss 1.8 and later walk them.
-//! The tables of fast-scan codes are not rounded to 8 bits.
+//! Distances are those of Faiss up to rounding, an inner product negated. Graphs are walked as Faiss 1.8 and later walk
+//! them. The tables of fast-scan codes are not rounded to 8 bits.
 //!
-//! **Nothing that is read is believed.** A damaged file is refused ([`BuildError::File`]), or becomes a table that answers
-//! something. Reading takes at most three times the memory of the table.
+//! **Nothing that is read is believed.** A damaged file is refused ([`BuildError::File`]), or becomes a table that
+//! answers something. Reading takes at most three times the memory of the table.
 
 mod codes;
 mod graph;
@@ -50,9 +50,9 @@ pub use options::Options;
 /// A table of the index that Faiss wrote to the file at `path` (`faiss.write_index`).
 ///
 /// # Errors
-/// [`BuildError::File`] for what cannot be read or is damaged; [`BuildError::UnsupportedIndex`] for indexes that are not read,
-/// by their class; [`BuildError::Untrained`]; [`BuildError::Setting`] for [`Options::cosine`] and an index of L2;
-/// [`BuildError::NotNormalized`] for it and rows of another length than 1; [`BuildError::NotFinite`] and
+/// [`BuildError::File`] for what cannot be read or is damaged; [`BuildError::UnsupportedIndex`] for indexes that are
+/// not read, by their class; [`BuildError::Untrained`]; [`BuildError::Setting`] for [`Options::cosine`] and an index of
+/// L2; [`BuildError::NotNormalized`] for it and rows of another length than 1; [`BuildError::NotFinite`] and
 /// [`BuildError::RowTooLong`] for rows that no table takes; [`BuildError::Graph`] for links that no search can follow;
 /// [`BuildError::TooManyRows`] of a graph; [`BuildError::Memory`].
 pub fn read(path: impl AsRef<Path>, options: &Options) -> Result<AnyTable, BuildError> {

@@ -2,7 +2,7 @@
 
 use chiplet_memory::MemoryPolicy;
 
-/// What a table has that an index does not say.
+/// Settings of a table that a Faiss file does not hold.
 ///
 /// ```
 /// use chiplet_index::{Pages, faiss_file::Options};
@@ -11,24 +11,24 @@ use chiplet_memory::MemoryPolicy;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     pub(super) cosine: bool,
-    pub(super) place: MemoryPolicy,
+    pub(super) memory: MemoryPolicy,
 }
 
 impl Options {
-    /// Whether an index of inner products is one of rows of length 1, whose table has [`Metric::Cosine`](crate::Metric::Cosine)
-    /// and takes queries of any length. Default: no. Rows are checked where they are there as `f32`; rows that are coded
-    /// otherwise, are residuals or were mapped are taken at the caller's word.
+    /// Whether the rows of an index of inner products have length 1. Then its table has
+    /// [`Metric::Cosine`](crate::Metric::Cosine) and takes queries of any length. Default: no. Rows in `f32` are
+    /// checked; for rows that are coded, residuals or mapped the caller is trusted.
     #[must_use]
     pub fn cosine(mut self, cosine: bool) -> Self {
         self.cosine = cosine;
         self
     }
 
-    /// Sets where the table's memory lies, and in which pages: [`Pages`](crate::Pages) or a [`MemoryPolicy`]; in transparent huge
-    /// pages and where it is first written unless said otherwise.
+    /// Sets where the table's memory lies, and in which pages: [`Pages`](crate::Pages) or a [`MemoryPolicy`]; in
+    /// transparent huge pages and where it is first written unless said otherwise.
     #[must_use]
     pub fn memory(mut self, memory: impl Into<MemoryPolicy>) -> Self {
-        self.place = memory.into();
+        self.memory = memory.into();
         self
     }
 }

@@ -33,11 +33,11 @@ pub(super) fn table(
         }
         metric => metric,
     };
-    let place = options.place.clone();
+    let memory = options.memory.clone();
     Ok(match body {
         Body::Flat(Rows { values, ids }) => {
             check_rows(&values, header.dim, metric)?;
-            let config = FlatConfig::new(metric).memory(place);
+            let config = FlatConfig::new(metric).memory(memory);
             let options = match &ids {
                 Some(ids) => BuildOptions::new().ids(ids),
                 None => BuildOptions::new(),
@@ -46,7 +46,7 @@ pub(super) fn table(
         }
         Body::Graph(Rows { values, ids }, links) => {
             check_rows(&values, header.dim, metric)?;
-            let config = HnswConfig::new(metric).ef(links.ef).memory(place);
+            let config = HnswConfig::new(metric).ef(links.ef).memory(memory);
             let graph = &links.graph;
             AnyTable::Hnsw(match ids {
                 Some(ids) => {
@@ -114,7 +114,7 @@ fn of_lists(
         metric,
         nprobe,
         grain: None,
-        place: options.place.clone(),
+        memory: options.memory.clone(),
     };
     let extras = Extras {
         map: transform.map.as_ref().map(|map| map.linear()),

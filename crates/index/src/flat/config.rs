@@ -4,26 +4,27 @@ use chiplet_memory::MemoryPolicy;
 
 use crate::metric::Metric;
 
-/// Settings of a [`FlatTable`](crate::FlatTable). A [`Metric`] alone will do, for a table in memory of the default [`MemoryPolicy`].
+/// Settings of a [`FlatTable`](crate::FlatTable). A [`Metric`] alone is enough for a table in memory of the default
+/// [`MemoryPolicy`].
 #[derive(Clone, Debug)]
 pub struct FlatConfig {
     pub(super) metric: Metric,
-    pub(super) place: MemoryPolicy,
+    pub(super) memory: MemoryPolicy,
 }
 
 impl FlatConfig {
-    /// Distances of `metric`, in memory of the default place.
+    /// Distances of `metric`, in memory of the default policy.
     pub fn new(metric: Metric) -> Self {
         Self {
             metric,
-            place: MemoryPolicy::default(),
+            memory: MemoryPolicy::default(),
         }
     }
 
-    /// Sets where the table's memory is to be, or of which pages.
+    /// Sets where the table's memory is to lie, or in which pages.
     #[must_use]
     pub fn memory(mut self, memory: impl Into<MemoryPolicy>) -> Self {
-        self.place = memory.into();
+        self.memory = memory.into();
         self
     }
 }

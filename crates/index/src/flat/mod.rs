@@ -5,8 +5,8 @@
 //! | `rows` | `f32`, `[n][dim]`, in the order of their ids |
 //! | `ids` | the ids, ascending, `u32` or, if one needs it, `u64`; absent if they are row numbers |
 //!
-//! Rows are scanned from front to back. A query splits into blocks of rows; a block's answer depends on nothing outside it, so
-//! split and unsplit answers are equal by construction.
+//! Rows are scanned from front to back. A query splits into blocks of rows; a block's answer depends on nothing outside
+//! it, so split and unsplit answers are equal by construction.
 
 mod config;
 
@@ -27,7 +27,6 @@ use crate::exact::ExactRows;
 use crate::hnsw::{Grid, RowFormat};
 use crate::ids::{IdSection, Ids, RowIds};
 use crate::image::{Draft, FileError, Image, Section};
-use crate::kept::Kept;
 use crate::kernel::{Element, Rows, Span};
 use crate::metric::{self, Metric};
 use crate::nearest::Nearest;
@@ -35,6 +34,7 @@ use crate::options::BuildOptions;
 use crate::poll;
 use crate::progress::{Stage, Watch};
 use crate::rows::{self, MAX_DIM};
+use crate::stored_rows::StoredRows;
 pub use config::FlatConfig;
 
 /// Rows of one block fill about this many bytes: at the 5-10 GB/s that one core scans from memory, a scan
@@ -113,8 +113,8 @@ thread_local! {
 }
 
 impl FlatTable {
-    /// A table of `rows` (`[n][dim]`, one after the other), which are copied into memory of its own. Ids are row numbers, unless
-    /// [`FlatTable::build_with`] gets others.
+    /// A table of `rows` (`[n][dim]`, one after the other), which are copied into memory of its own. Ids are row
+    /// numbers, unless [`FlatTable::build_with`] gets others.
     ///
     /// # Errors
     /// [`BuildError::ZeroDimension`], [`BuildError::DimensionTooLarge`] over 16,777,216, [`BuildError::RaggedRows`],
@@ -138,7 +138,7 @@ impl FlatTable {
         options: BuildOptions<'_>,
     ) -> Result<Self, BuildError> {
         let rows = rows.as_ref();
-        let FlatConfig { metric, place } = config.into();
+        let FlatConfig { metric, memory } = config.into();
         let limit = MAX_DIM;
         if dim > limit {
             return Err(BuildError::DimensionTooLarge { dim, limit });
@@ -159,7 +159,7 @@ impl FlatTable {
         let section = draft.add("rows", size_of_val(rows));
         let kept = meta.wide_ids;
         let kept = kept.map(|wide| IdSection::add(&mut draft, "ids", total, wide));
-        let mut image = draft.allocate(place)?;
+        let mut image = draft.allocate(memory)?;
         if let Some(kept) = kept {
             let ascending = (0..total).map(|at| ids.of(ids.ranked(at)));
             kept.write(&mut image, 0, ascending, watch)?;
@@ -205,9 +205,9 @@ impl FlatTable {
         Ok(Self::of(image, rows, ids, meta))
     }
 
-    /// Writes the table to `path`, replacing a file that is there only when all is written. A save that fails or is interrupted
-    /// leaves the old file, and an interrupted one a temporary file beside it (`.<name>.<letters>.part`). A symbolic link
-    /// to a file stays, and that file is replaced.
+    /// Writes the table to `path`, replacing a file that is there only when all is written. A save that fails or is
+    /// interrupted leaves the old file, and an interrupted one a temporary file beside it (`.<name>.<letters>.part`). A
+    /// symbolic link to a file stays, and that file is replaced.
     ///
     /// # Errors
     /// [`FileError`]: the system refused something, or this machine is big-endian.
@@ -226,13 +226,13 @@ impl FlatTable {
         Self::open(Image::load(path.as_ref(), memory)?)
     }
 
-    /// Maps the file at `path`: queries can be answered at once, and the system reads what they touch. Rows are not checked,
-    /// see [`FlatTable::verify`].
+    /// Maps the file at `path`: queries can be answered at once, and the system reads what they touch. Rows are not
+    /// checked, see [`FlatTable::verify`].
     ///
     /// # Safety
-    /// Nobody writes to the file or cuts it off while the table lives. Reading what was cut off ends the process; bytes that
-    /// are overwritten change although Rust takes them for constant. `save` is safe: it puts a new file in the place of the
-    /// old one, which the table keeps.
+    /// Nobody writes to the file or cuts it off while the table lives. Reading what was cut off ends the process; bytes
+    /// that are overwritten change although Rust takes them for constant. `save` is safe: it puts a new file in the
+    /// place of the old one, which the table keeps.
     ///
     /// # Errors
     /// As [`FlatTable::load`], for what the file's header shows.
@@ -276,8 +276,8 @@ impl FlatTable {
         self.ids.map_or(Ids::From(0), |ids| ids.of(&self.image))
     }
 
-    pub(crate) fn kept(&self) -> Kept<'_> {
-        Kept {
+    pub(crate) fn stored_rows(&self) -> StoredRows<'_> {
+        StoredRows {
             dim: self.meta.dim,
             format: RowFormat::F32,
             metric: self.meta.metric,
@@ -290,8 +290,8 @@ impl FlatTable {
         }
     }
 
-    /// The nearest of rows `range` that `query` allows and reaches, in the memory of `kept`. `vector` is prepared for the
-    /// metric.
+    /// The nearest of rows `range` that `query` allows and reaches, in the memory of `kept`. `vector` is prepared for
+    /// the metric.
     fn scan_rows(
         &self,
         query: &Query,
@@ -410,7 +410,7 @@ impl ExactRows for FlatTable {
         distances: &mut [f32],
         context: &mut Context,
     ) -> Result<(), SearchError> {
-        self.kept().distances(query, ids, distances, context)
+        self.stored_rows().distances(query, ids, distances, context)
     }
 }
 

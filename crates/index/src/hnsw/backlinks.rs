@@ -1,23 +1,25 @@
 //! Links that only filtered searches under the inner product follow.
 //!
-//! Under the inner product a long row is nearer to most queries than a short one beside it. So links go to long rows, and
-//! the links from those back to short ones are dropped: to many short rows few links lead, or none. They are hardly ever
-//! among the nearest of *all* rows. They are among the nearest of those that a filter allows, so a walk through a filter
-//! also follows some of the links that were dropped.
+//! Under the inner product a long row is nearer to most queries than a short one beside it. So links go to long rows,
+//! and the links from those back to short ones are dropped: to many short rows few links lead, or none. They are hardly
+//! ever among the nearest of *all* rows. They are among the nearest of those that a filter allows, so a walk through a
+//! filter also follows some of the links that were dropped.
 
 use super::build::Links;
 use super::walk::NONE;
 use crate::error::BuildError;
 use crate::progress::Watch;
 
-/// Links that shall lead to each node. Recall at `ef` 64 of 100,000 rows of 32 dimensions in 100 clusters, a tenth of them
-/// allowed: 0.825 without these links, 0.895 with 1, 0.978 with 4, 0.985 with 6, 0.988 with 8 (0.993 without a filter); the
-/// shorter half of them allowed: 0.588, 0.898, 0.960, 0.973, 0.973. Of 8,000 rows of 96 dimensions with lognormal norms, the
-/// shorter half allowed: 0.538, then 0.998 and more. 6 are 8 bytes a row in the first and 25 in the second.
+/// Links that shall lead to each node. Recall at `ef` 64 of 100,000 rows of 32 dimensions in 100 clusters, a tenth of
+/// them allowed: 0.825 without these links, 0.895 with 1, 0.978 with 4, 0.985 with 6, 0.988 with 8 (0.993 without a
+/// filter); the shorter half of them allowed: 0.588, 0.898, 0.960, 0.973, 0.973. Of 8,000 rows of 96 dimensions with
+/// lognormal norms, the shorter half allowed: 0.538, then 0.998 and more. 6 are 8 bytes a row in the first and 25 in
+/// the second.
 pub(super) const LEAD_TO: usize = 6;
 
-/// Links that a node gets besides, at most: a walk follows all links of a node in one step, in which it does not look whether
-/// anybody still waits. With 256 recall of the shorter half of the clusters above was 0.895; from 1,024 on it did not change.
+/// Links that a node gets besides, at most: a walk follows all links of a node in one step, in which it does not look
+/// whether anybody still waits. With 256 recall of the shorter half of the clusters above was 0.895; from 1,024 on it
+/// did not change.
 const MOST: usize = 1024;
 
 /// Pairs of a node and one that it shall link to besides: the other way round of a link that is there.

@@ -11,8 +11,8 @@ use super::search::{Searcher, Size};
 /// 1.09-1.13 times as many queries as one after the other, four 1.01-1.05 times.
 const TURNS: usize = 2;
 
-/// Smaller tables are searched one query after the other: of 137 MB, less than the L3, turns gave 0.88-0.93. Measured on a
-/// Xeon whose virtual machine shows an L3 of 480 MiB.
+/// Smaller tables are searched one query after the other: of 137 MB, less than the L3, turns gave 0.88-0.93. Measured
+/// on a Xeon whose virtual machine shows an L3 of 480 MiB.
 const LARGE: usize = 512 << 20;
 
 /// Queries that a worker answers in one go. With this many, walks alternate for all but a small part of the time; a
@@ -33,8 +33,8 @@ impl HnswTable {
         }
     }
 
-    /// Answers `queries` as [`Table::search`] does one by one, on the calling thread. In a table of 512 MiB and more the
-    /// walks of two queries take turns.
+    /// Answers `queries` as [`Table::search`] does one by one, on the calling thread. In a table of 512 MiB and more
+    /// the walks of two queries take turns.
     ///
     /// # Errors
     /// As there, for the first query that is refused.

@@ -1,9 +1,9 @@
 //! Which row formats find enough of the nearest rows, by a sample of queries.
 //!
-//! For each query of the sample all rows are compared exactly. Then the [`COMPARED`] nearest are encoded, compared as a walk
-//! compares them, and the nearest of these once more as re-ranking does. The share of the nearest rows that is left is what a walk
-//! over such rows can find, whatever its `ef`. All of the nearest rows are there, so rows that crowd together count as they do in the table:
-//! a sample of rows would lie farther apart than the rows themselves.
+//! For each query of the sample all rows are compared exactly. Then the [`COMPARED`] nearest are encoded, compared as a
+//! walk compares them, and the nearest of these once more as re-ranking does. The share of the nearest rows that is
+//! left is what a walk over such rows can find, whatever its `ef`. All of the nearest rows are there, so rows that
+//! crowd together count as they do in the table: a sample of rows would lie farther apart than the rows themselves.
 
 use chiplet_table::Neighbor;
 
@@ -27,8 +27,8 @@ const COMPARED: usize = 1024;
 /// Rows that are compared with all queries while they are in a cache.
 const BLOCK: usize = 256;
 
-/// Bytes of an L3 of an EPYC. Walks over 2 and 1 bits compare more rows for the same recall, so they are for tables whose 4-bit
-/// rows and links do not fit.
+/// Bytes of an L3 of an EPYC. Walks over 2 and 1 bits compare more rows for the same recall, so they are for tables
+/// whose 4-bit rows and links do not fit.
 const CACHE: u64 = 32 << 20;
 
 /// `config` with the formats that it asks for, or that fit `rows` (`[n][dim]`, prepared for the metric).

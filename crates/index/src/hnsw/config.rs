@@ -35,7 +35,7 @@ pub struct HnswConfig {
     pub(super) inside_refined: bool,
     pub(super) fit: Option<Fit>,
     pub(super) reorder: bool,
-    pub(super) place: MemoryPolicy,
+    pub(super) memory: MemoryPolicy,
     pub(super) cpus: Vec<u32>,
 }
 
@@ -61,7 +61,7 @@ impl HnswConfig {
             inside_refined: false,
             fit: None,
             reorder: true,
-            place: MemoryPolicy::default(),
+            memory: MemoryPolicy::default(),
             cpus: Vec::new(),
         }
     }
@@ -80,23 +80,24 @@ impl HnswConfig {
         self
     }
 
-    /// Sets the candidates kept during a search that does not say (`Query::ef`), at least 1.
+    /// Sets the candidates kept during a search without `Query::ef`, at least 1.
     #[must_use]
     pub fn ef(mut self, ef: usize) -> Self {
         self.ef = ef;
         self
     }
 
-    /// Sets how many threads build the graph, 1 to 4,096. One thread gives the same graph for the same rows and settings; with
-    /// several, the order of insertion and so the graph differ from build to build a little. The threads end with the build.
+    /// Sets how many threads build the graph, 1 to 4,096. One thread gives the same graph for the same rows and
+    /// settings; with several, the order of insertion and so the graph differ from build to build a little. The threads
+    /// end with the build.
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads;
         self
     }
 
-    /// Ties the building threads to `cpus` (the operating system's numbers), one each, in turn. Without it they run where
-    /// the calling thread may run.
+    /// Ties the building threads to `cpus` (the operating system's numbers), one each, in turn. Without it they run
+    /// where the calling thread may run.
     #[must_use]
     pub fn cpus(mut self, cpus: impl Into<Vec<u32>>) -> Self {
         self.cpus = cpus.into();
@@ -111,9 +112,9 @@ impl HnswConfig {
         self
     }
 
-    /// Lets the build choose the formats of [`HnswConfig::rows`] and [`HnswConfig::rerank`], where they are not set: those of which a
-    /// query reads the fewest bytes, of all that find enough. If those that are set do not, or none does, the build is
-    /// refused with what they would find. It takes a scan of all rows for each query of a sample, some hundredths of the build.
+    /// Lets the build choose [`HnswConfig::rows`] and [`HnswConfig::rerank`] where they are not set: of all formats
+    /// that find enough, those of which a query reads the fewest bytes. If none finds enough, the build fails and says
+    /// what each would find. It takes a scan of all rows for each query of a sample, some hundredths of the build.
     #[must_use]
     pub fn fit(mut self, fit: Fit) -> Self {
         self.fit = Some(fit);
@@ -125,8 +126,8 @@ impl HnswConfig {
         (self.rows.unwrap_or(RowFormat::F32), self.rerank)
     }
 
-    /// Bytes of a table of that many rows, but for its few hundred of other things and rows that are equal. 8-bit rows may have 4
-    /// bytes fewer.
+    /// Bytes of a table of that many rows, but for its few hundred of other things and rows that are equal. 8-bit rows
+    /// may have 4 bytes fewer.
     ///
     /// ```
     /// use chiplet_index::{HnswConfig, Metric};
@@ -159,9 +160,10 @@ impl HnswConfig {
         self
     }
 
-    /// For a table inside [`Refined`](crate::Refined), which compares candidates with exact rows kept elsewhere: rows of 4
-    /// bits then need no [`HnswConfig::rerank`]. By itself such a table answers with the distances of its codes, and finds
-    /// few of the nearest rows. Rows of 2 and 1 bits need more candidates than `Refined` asks for, and still a second copy.
+    /// For a table inside [`Refined`](crate::Refined), which compares candidates with exact rows kept elsewhere: rows
+    /// of 4 bits then need no [`HnswConfig::rerank`]. By itself such a table answers with the distances of its codes,
+    /// and finds few of the nearest rows. Rows of 2 and 1 bits need more candidates than `Refined` asks for, and still
+    /// a second copy.
     ///
     /// ```
     /// use chiplet_index::{FlatTable, HnswConfig, HnswTable, Metric, Refined, RowFormat};
@@ -190,11 +192,11 @@ impl HnswConfig {
         packed::link_bytes(rows)
     }
 
-    /// Sets where the table's memory lies, and in which pages: [`Pages`](crate::Pages) or a [`MemoryPolicy`]; in transparent huge
-    /// pages and where it is first written unless said otherwise.
+    /// Sets where the table's memory lies, and in which pages: [`Pages`](crate::Pages) or a [`MemoryPolicy`]; in
+    /// transparent huge pages and where it is first written unless said otherwise.
     #[must_use]
     pub fn memory(mut self, memory: impl Into<MemoryPolicy>) -> Self {
-        self.place = memory.into();
+        self.memory = memory.into();
         self
     }
 

@@ -29,8 +29,8 @@ pub struct Fit {
 }
 
 impl Fit {
-    /// A search shall be able to find this share of the nearest rows, above 0 and up to 1. How many of these it does find is
-    /// decided by `ef`.
+    /// The share of the nearest rows that a search must be able to find, above 0 and up to 1. `ef` decides how many of
+    /// them it does find.
     pub fn recall(recall: f64) -> Self {
         Self {
             recall,
@@ -54,8 +54,8 @@ impl Fit {
         self
     }
 
-    /// Sets queries to try, `[n][dim]`: where they are unlike the rows, as questions are unlike answers. Without them rows are
-    /// tried, each of which is to find the others. At most 200 are tried.
+    /// Sets queries to try, `[n][dim]`, if real queries are unlike the rows, as questions are unlike answers. Without
+    /// them, rows of the table are tried, each of which is to find the others. At most 200 are tried.
     #[must_use]
     pub fn queries(mut self, queries: impl Into<Vec<f32>>) -> Self {
         self.queries = queries.into();

@@ -14,8 +14,8 @@
 //!
 //! Nodes of a higher layer come first, so that layer `l` is the nodes below `layers[l]`; node 0 is the entry.
 //!
-//! A mapped file is not read before it is searched, so nothing in the sections is trusted: a link to a node that does not
-//! exist is passed over, and any row, id or code is as good as another.
+//! A mapped file is not read before it is searched, so nothing in the sections is trusted: a link to a node that does
+//! not exist is passed over, and any row, id or code is as good as another.
 
 use crate::error::BuildError;
 use crate::ids::{IdSection, Ids, is_wide};
@@ -135,7 +135,7 @@ impl Frozen {
             copies: pairs(&mut draft, "copies", links.copies.len()),
             backlinks: pairs(&mut draft, "backlinks", backlinks.len()),
         };
-        let mut image = draft.allocate(config.place.clone())?;
+        let mut image = draft.allocate(config.memory.clone())?;
         image
             .section_mut::<f32>(sections.low)
             .copy_from_slice(&chosen.low);

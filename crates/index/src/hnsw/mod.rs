@@ -83,8 +83,8 @@ impl HnswTable {
     #[doc(hidden)]
     pub const FOLLOWED_A_STEP: usize = walk::FOLLOWED_A_STEP;
 
-    /// Builds a graph over `rows` (`[n][dim]`, one after the other). Ids are row numbers, unless [`HnswTable::build_with`] gets
-    /// others.
+    /// Builds a graph over `rows` (`[n][dim]`, one after the other). Ids are row numbers, unless
+    /// [`HnswTable::build_with`] gets others.
     ///
     /// # Errors
     /// [`BuildError::ZeroDimension`], [`BuildError::RaggedRows`], [`BuildError::NotFinite`],
@@ -123,7 +123,8 @@ impl HnswTable {
         Ok(Self { graph })
     }
 
-    /// Writes the table to `path`, as [`FlatTable::save`](crate::FlatTable::save) does. The file can be copied to other machines.
+    /// Writes the table to `path`, as [`FlatTable::save`](crate::FlatTable::save) does. The file can be copied to other
+    /// machines.
     ///
     /// ```
     /// use chiplet_table::Table;
@@ -156,13 +157,13 @@ impl HnswTable {
         Self::open(Image::load(path.as_ref(), memory)?)
     }
 
-    /// Maps the file at `path`: queries can be answered at once, and the system reads what they touch. Rows and links are not
-    /// checked, see [`HnswTable::verify`]; a damaged file gives wrong answers, but no other harm.
+    /// Maps the file at `path`: queries can be answered at once, and the system reads what they touch. Rows and links
+    /// are not checked, see [`HnswTable::verify`]; a damaged file gives wrong answers, but no other harm.
     ///
     /// # Safety
-    /// Nobody writes to the file or cuts it off while the table lives. Reading what was cut off ends the process; bytes that
-    /// are overwritten change although Rust takes them for constant. `save` is safe: it puts a new file in the place of the
-    /// old one, which the table keeps.
+    /// Nobody writes to the file or cuts it off while the table lives. Reading what was cut off ends the process; bytes
+    /// that are overwritten change although Rust takes them for constant. `save` is safe: it puts a new file in the
+    /// place of the old one, which the table keeps.
     ///
     /// # Errors
     /// As [`HnswTable::load`], for what the file's header shows.
@@ -198,7 +199,7 @@ impl HnswTable {
         self.graph.image().region()
     }
 
-    /// Sets how many candidates a query keeps that does not say (`Query::ef`). [`HnswTable::save`] keeps it.
+    /// Sets how many candidates a query without `Query::ef` keeps. [`HnswTable::save`] keeps it.
     ///
     /// # Errors
     /// [`BuildError::Setting`] for 0.
@@ -232,7 +233,7 @@ impl HnswTable {
         self.graph.meta.rows
     }
 
-    /// How the rows are kept that candidates are compared with once more ([`HnswConfig::rerank`]), if they are.
+    /// The format of the second copy that candidates are compared with again ([`HnswConfig::rerank`]), if there is one.
     #[doc(hidden)]
     pub fn rerank_format(&self) -> Option<RowFormat> {
         self.graph.meta.full

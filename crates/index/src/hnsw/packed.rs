@@ -1,7 +1,7 @@
 //! Lists of links as a frozen graph keeps them: 3 bytes a link where every node's number is below 2^24 - 1, else 4.
 //!
-//! A quarter less memory holds them, and 64 links lie in three cache lines where they would lie in four. Each link is read as
-//! four bytes, so [`padding`] follows the last one.
+//! A quarter less memory holds them, and 64 links lie in three cache lines where they would lie in four. Each link is
+//! read as four bytes, so [`padding`] follows the last one.
 
 use crate::kernel;
 

@@ -5,8 +5,8 @@
 //! With a filter the walk goes through all rows and keeps the allowed ones, until `ef` of them are nearer than anything
 //! it could go on from: recall is that of a search without a filter at the same `ef`. That follows the links of about
 //! `ef / share` rows, where `share` of the rows are allowed. A scan compares `share * n` rows. Whichever is expected to
-//! cost less is done; a walk that turns out dearer than the scan, because the allowed rows are far away from the query, is
-//! given up for it.
+//! cost less is done; a walk that turns out dearer than the scan, because the allowed rows are far away from the query,
+//! is given up for it.
 //!
 //! Under the inner product such a walk also follows `backlinks`, as the links alone do not lead to short rows.
 
@@ -63,18 +63,19 @@ pub(super) fn with_searcher<T>(search: impl FnOnce(&mut Searcher) -> T) -> T {
     })
 }
 
-/// Rows that a walk compares for each node it follows, about: of 32 links some 10 lead to nodes not met before. Measured, as
-/// the next two, on GloVe 399,000 x 50, M = 16, bitmaps that allow 0.3 to 50 % of the rows, ef 10 to 160: with them the
-/// cheaper way was taken each time, or one within a tenth of it.
+/// Rows that a walk compares for each node it follows, about: of 32 links some 10 lead to nodes not met before.
+/// Measured, as the next two, on GloVe 399,000 x 50, M = 16, bitmaps that allow 0.3 to 50 % of the rows, ef 10 to 160:
+/// with them the cheaper way was taken each time, or one within a tenth of it.
 const COMPARED_A_STEP: f64 = 10.0;
 
-/// What a scan takes for each row that the filter refuses, and for each that it allows, to a row that a walk compares: the
-/// processor fetches ahead of a scan.
+/// What a scan takes for each row that the filter refuses, and for each that it allows, to a row that a walk compares:
+/// the processor fetches ahead of a scan.
 const SCAN_REFUSED: f64 = 0.03;
 const SCAN_ALLOWED: f64 = 0.6;
 
-/// The fewest candidates for which a search without a filter may be a scan. A walk pays more for each the more it keeps: for
-/// 8,000 of 100,000 rows of 16 dimensions it takes as long as a scan, for 12,000 1.3 times, for 50,000 3.3 times.
+/// The fewest candidates for which a search without a filter may be a scan. A walk pays more for each the more it
+/// keeps: for 8,000 of 100,000 rows of 16 dimensions it takes as long as a scan, for 12,000 1.3 times, for 50,000 3.3
+/// times.
 const MANY: usize = 1000;
 
 /// Distances from `query` to the rows that a walk compares.
@@ -136,8 +137,8 @@ impl Searcher {
         self.answer(graph, query, k, found, context)
     }
 
-    /// Hints that the candidates to compare once more are about those in the pool: the nearest have been followed, so few
-    /// others will come before them. Their rows arrive while the walk goes on.
+    /// Hints that the candidates to compare once more are about those in the pool: the nearest have been followed, so
+    /// few others will come before them. Their rows arrive while the walk goes on.
     fn prefetch_full(&self, graph: &Frozen, k: usize) {
         if let Some((_, rows)) = graph.full() {
             let candidates = self.scratch.pool.iter().take(graph.meta.rows.reranked(k));
@@ -168,8 +169,8 @@ impl Searcher {
         Ok((k > 0).then_some(Size { k, ef, scans }))
     }
 
-    /// Begins a walk for `k` rows with `ef` candidates. After it [`Searcher::advance`] and [`Searcher::compare`] take turns until there is
-    /// nothing to advance to; then [`Searcher::end`].
+    /// Begins a walk for `k` rows with `ef` candidates. After it [`Searcher::advance`] and [`Searcher::compare`] take
+    /// turns until there is nothing to advance to; then [`Searcher::end`].
     pub(super) fn begin(&mut self, graph: &Frozen, k: usize, ef: usize) {
         let entry = self.descend(graph);
         let distances = walked(&self.query, graph);
@@ -242,8 +243,8 @@ impl Searcher {
         &self.nodes
     }
 
-    /// Leaves the `ef` nearest rows that `filter` allows in the pool; `false` if more than `budget` would be compared, or
-    /// nobody waits for them.
+    /// Leaves the `ef` nearest rows that `filter` allows in the pool; `false` if more than `budget` would be compared,
+    /// or nobody waits for them.
     fn walk_where(
         &mut self,
         graph: &Frozen,
@@ -279,8 +280,8 @@ impl Searcher {
         )
     }
 
-    /// Prepares the query, and goes down the upper layers to where a walk over the ground begins; it also begins at node 0, from
-    /// which links lead to every row.
+    /// Prepares the query, and goes down the upper layers to where a walk over the ground begins; it also begins at
+    /// node 0, from which links lead to every row.
     fn descend(&mut self, graph: &Frozen) -> [u32; 2] {
         let meta = &graph.meta;
         self.query
@@ -425,8 +426,8 @@ impl Searcher {
     }
 }
 
-/// `node` and the nodes whose rows are equal to its own, of those that `filter` allows, if there is one; of the others at most
-/// `k`, by id.
+/// `node` and the nodes whose rows are equal to its own, of those that `filter` allows, if there is one; of the others
+/// at most `k`, by id.
 fn same<'a>(
     graph: &'a Frozen,
     node: u32,

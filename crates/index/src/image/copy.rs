@@ -11,8 +11,8 @@ impl Image {
     }
 
     /// A copy, on these nodes, of the table that this is all the memory of; `open` makes a table of it. `pace` as for
-    /// [`Region::copy_to`](chiplet_memory::Region::copy_to). `None` if that says stop, and for a mapped file: it was mapped so
-    /// that it need not be in memory.
+    /// [`Region::copy_to`](chiplet_memory::Region::copy_to). `None` if that says stop, and for a mapped file: it was
+    /// mapped so that it need not be in memory.
     pub(crate) fn copy_to<T: Table>(
         &self,
         nodes: &[u32],

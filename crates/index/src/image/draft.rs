@@ -81,8 +81,8 @@ impl ImageMut {
         bytemuck::cast_slice_mut(&mut bytes[section.start..section.end()])
     }
 
-    /// Makes the image constant. `meta` is what the table must know of itself to be loaded again; it is kept as JSON, where
-    /// a NaN or infinite number becomes `null`.
+    /// Makes the image constant. `meta` is what the table must know of itself to be loaded again; it is kept as JSON,
+    /// where a NaN or infinite number becomes `null`.
     ///
     /// # Errors
     /// [`FileError::Description`] if `meta` is nothing that JSON can say.

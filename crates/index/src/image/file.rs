@@ -1,7 +1,7 @@
 //! Images to and from files.
 //!
-//! Saving writes a new file beside the old one, has it on disk, and only then gives it the name: at every moment the name is
-//! that of a whole file, and who has mapped the old one keeps it.
+//! Saving writes a new file beside the old one, has it on disk, and only then gives it the name: at every moment the
+//! name is that of a whole file, and who has mapped the old one keeps it.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -69,8 +69,8 @@ impl Image {
         Ok(opened.into_image(path, region))
     }
 
-    /// Checks the content against the sums of the file that it comes from. Reads all of it. An image that comes from no file has
-    /// nothing to be checked against.
+    /// Checks the content against the sums of the file that it comes from. Reads all of it. An image that comes from no
+    /// file has nothing to be checked against.
     ///
     /// # Errors
     /// [`FileError::Damaged`].
@@ -179,8 +179,9 @@ const TEMPORARY: usize = 13;
 /// Bytes that a name may have.
 const LONGEST_NAME: usize = 255;
 
-/// Writes `parts` to a file that gets the name `path` once it is whole and on disk. A file that is there is replaced, and
-/// its mode is kept. A symbolic link stays and what it leads to is replaced. Anything else that is no file is left alone.
+/// Writes `parts` to a file that gets the name `path` once it is whole and on disk. A file that is there is replaced,
+/// and its mode is kept. A symbolic link stays and what it leads to is replaced. Anything else that is no file is left
+/// alone.
 fn replace(path: &Path, parts: &[&[u8]]) -> Result<(), FileError> {
     let write = |source| io_error(path, "write", source);
     let followed = match fs::canonicalize(path) {

@@ -1,11 +1,13 @@
 //! `Image`: one table's memory, cut into named sections, laid out as in its file.
 //!
 //! A [`Draft`] collects sections; [`Draft::allocate`] gives one zeroed region for all of them, which the table fills;
-//! [`ImageMut::freeze`] makes it constant. From then on it is searched, saved, loaded and mapped without any conversion.
+//! [`ImageMut::freeze`] makes it constant. From then on it is searched, saved, loaded and mapped without any
+//! conversion.
 //!
 //! # The file
 //!
-//! Numbers are little-endian. Everything but the payload fits into memory many times over, so only the payload is read late.
+//! Numbers are little-endian. Everything but the payload fits into memory many times over, so only the payload is read
+//! late.
 //!
 //! | bytes | |
 //! | --- | --- |
@@ -17,9 +19,10 @@
 //! | up to a multiple of 4096 | zeros |
 //! | the rest | the payload: the sections in order, each from the next multiple of 64 bytes on, zeros between them |
 //!
-//! The file ends with its last section. There is one way to lay sections out, and a file that is laid out otherwise is refused:
-//! so none overlaps another or lies outside, and every byte of a file is either checked against a sum or must be zero.
-//! [XXH3](https://xxhash.com) finds damage, not forgery: a table must be safe to search whatever its sections hold.
+//! The file ends with its last section. There is one way to lay sections out, and a file that is laid out otherwise is
+//! refused: so none overlaps another or lies outside, and every byte of a file is either checked against a sum or must
+//! be zero. [XXH3](https://xxhash.com) finds damage, not forgery: a table must be safe to search whatever its sections
+//! hold.
 //!
 //! The payload begins at a page so that it can be mapped; 64 bytes are a cache line and the widest vector register.
 
@@ -103,8 +106,8 @@ impl Image {
         Ok(found?.section)
     }
 
-    /// The section of this name, which must hold exactly `values` of `T`: what a file says of its own sizes is not to be
-    /// believed before.
+    /// The section of this name, which must hold exactly `values` of `T`: what a file says of its own sizes is not to
+    /// be believed before.
     ///
     /// # Errors
     /// [`FileError::Damaged`] if there is none, or one of another size.

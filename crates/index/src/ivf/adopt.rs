@@ -1,5 +1,5 @@
-//! From the parts of a Faiss index to lists of the table's own, for the kinds of code that it scans itself. The parts come
-//! from an index in memory (`in_memory`) or from a file ([`faiss_file`](crate::faiss_file)).
+//! From the parts of a Faiss index to lists of the table's own, for the kinds of code that it scans itself. The parts
+//! come from an index in memory (`in_memory`) or from a file ([`faiss_file`](crate::faiss_file)).
 
 use std::borrow::Cow;
 
@@ -44,7 +44,8 @@ pub(crate) struct FullRows<'a> {
 }
 
 impl IvfTable {
-    /// A table of `parts` and the `codes` of each list, one row after the other; `None` if this crate does not read them.
+    /// A table of `parts` and the `codes` of each list, one row after the other; `None` if this crate does not read
+    /// them.
     ///
     /// # Errors
     /// [`BuildError::Memory`].
@@ -150,7 +151,7 @@ pub(super) fn store<'a>(
         groups.as_ref(),
         map,
         &coded.values,
-        settings.place.clone(),
+        settings.memory.clone(),
     )?;
     let mut done = 0;
     for (list, (ids, &number)) in ids.iter().zip(&order).enumerate() {

@@ -26,8 +26,9 @@ impl IvfTable {
         }
     }
 
-    /// Answers `queries` as [`Table::search`](chiplet_table::Table::search) does one by one, on the calling thread. A list is scanned for all queries that visit
-    /// it, one after the other, which pays where the lists of one query exceed a private cache.
+    /// Answers `queries` as [`Table::search`](chiplet_table::Table::search) does one by one, on the calling thread. A
+    /// list is scanned for all queries that visit it, one after the other, which pays where the lists of one query
+    /// exceed a private cache.
     ///
     /// # Errors
     /// As there, for the first query that is refused.

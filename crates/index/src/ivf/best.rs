@@ -1,7 +1,8 @@
 //! The k nearest of the rows that scans offer, in one total order: by distance, then id.
 //!
-//! A row is one number, its distance's bits above its id, so that one comparison settles both. Up to [`SMALL`] rows are kept
-//! in order; more are gathered and cut back to `k` now and then, which costs a few steps a row however large `k` is.
+//! A row is one number, its distance's bits above its id, so that one comparison settles both. Up to [`SMALL`] rows are
+//! kept in order; more are gathered and cut back to `k` now and then, which costs a few steps a row however large `k`
+//! is.
 
 use chiplet_table::{Filter, Neighbor};
 

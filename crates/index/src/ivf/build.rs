@@ -21,9 +21,9 @@ use crate::options::BuildOptions;
 use crate::progress::{Stage, Watch};
 use crate::{reserve, rows};
 
-/// Rows handed to Faiss at once while a table is filled: enough for its batch arithmetic. Fewer where they take long, as Faiss
-/// does not stop in between: so many that they are compared with [`ADD_WORK`] components of centroids, some 20 ms. Fewer than 20
-/// rows would be compared one by one (`distance_compute_blas_threshold`).
+/// Rows handed to Faiss at once while a table is filled: enough for its batch arithmetic. Fewer where they take long,
+/// as Faiss does not stop in between: so many that they are compared with [`ADD_WORK`] components of centroids, some 20
+/// ms. Fewer than 20 rows would be compared one by one (`distance_compute_blas_threshold`).
 const ADD_BATCH: RangeInclusive<usize> = 32..=8192;
 const ADD_WORK: usize = 1 << 28;
 
@@ -39,22 +39,22 @@ impl IvfTable {
     /// `"IVF256_HNSW32,Flat"`. Faiss trains and adds with OpenMP threads, and prints a warning to stderr for
     /// fewer than 39 rows a list.
     ///
-    /// `OPQ..`, `PCA..` and `RR..` before the lists map rows and queries first, as in `"OPQ16_64,IVF256,PQ16x4fs"`; for inner
-    /// products and cosine without centring them. `"IVF4096(IVF64,Flat),SQ8"` finds lists through 64 groups of them, which
-    /// takes less time and loses some of the lists.
+    /// `OPQ..`, `PCA..` and `RR..` before the lists map rows and queries first, as in `"OPQ16_64,IVF256,PQ16x4fs"`; for
+    /// inner products and cosine without centring them. `"IVF4096(IVF64,Flat),SQ8"` finds lists through 64 groups of
+    /// them, which takes less time and loses some of the lists.
     ///
-    /// With `,RFlat` or `,Refine(Flat)` behind it, as in `"IVF256,PQ16x4fs,RFlat"`, the table keeps the rows a second time and
-    /// compares the nearest it finds by their codes with them: distances are exact, and a search for `k` rows finds those of
-    /// the best 1.5 k + 16. `,Refine(SQfp16)`, `,Refine(SQbf16)` and `,Refine(SQ8)` keep them as
-    /// [`RowFormat`]'s `F16`, `Bf16` and `Sq8` do, with distances of these. [`Refined`](crate::Refined) does
-    /// the same over rows that are kept elsewhere.
+    /// With `,RFlat` or `,Refine(Flat)` behind it, as in `"IVF256,PQ16x4fs,RFlat"`, the table keeps the rows a second
+    /// time and compares the nearest it finds by their codes with them: distances are exact, and a search for `k` rows
+    /// finds those of the best 1.5 k + 16. `,Refine(SQfp16)`, `,Refine(SQbf16)` and `,Refine(SQ8)` keep them as
+    /// [`RowFormat`]'s `F16`, `Bf16` and `Sq8` do, with distances of these. [`Refined`](crate::Refined) does the same
+    /// over rows that are kept elsewhere.
     ///
     /// # Errors
     /// [`BuildError::ZeroDimension`], [`BuildError::DimensionTooLarge`], [`BuildError::RaggedRows`],
     /// [`BuildError::NotFinite`], [`BuildError::RowTooLong`], [`BuildError::Setting`],
     /// [`BuildError::Factory`], [`BuildError::TooFewRows`], [`BuildError::UnsupportedIndex`],
-    /// [`BuildError::OutOfRange`] and [`BuildError::TooSmall`] (rows that `SQfp16` does not hold, or shorter than 1e-21),
-    /// [`BuildError::Memory`], [`BuildError::Faiss`] (a dimension that does not fit the code, for example).
+    /// [`BuildError::OutOfRange`] and [`BuildError::TooSmall`] (rows that `SQfp16` does not hold, or shorter than
+    /// 1e-21), [`BuildError::Memory`], [`BuildError::Faiss`] (a dimension that does not fit the code, for example).
     pub fn build(
         rows: &[f32],
         dim: usize,
@@ -64,8 +64,8 @@ impl IvfTable {
         Self::build_with(rows, dim, factory, config, BuildOptions::new())
     }
 
-    /// [`IvfTable::build`] with ids for the rows, or with a report of its progress that can stop it. Faiss' training cannot be
-    /// stopped; the report is asked before and after it.
+    /// [`IvfTable::build`] with ids for the rows, or with a report of its progress that can stop it. Faiss' training
+    /// cannot be stopped; the report is asked before and after it.
     ///
     /// # Errors
     /// As [`IvfTable::build`]; [`BuildError::IdCount`], [`BuildError::IdTwice`], [`BuildError::Stopped`].
@@ -256,12 +256,12 @@ impl IvfTable {
 
     /// Searches many queries in one call of Faiss, on its own OpenMP threads: what a service without an executor
     /// would do, for comparison. Only for tables whose lists Faiss scans ([`IvfConfig::faiss_scans`]). All queries are
-    /// searched with the `top` and `nprobe` of the first. Which of several equally distant rows come last is Faiss' choice,
-    /// unlike in [`Table::search`].
+    /// searched with the `top` and `nprobe` of the first. Which of several equally distant rows come last is Faiss'
+    /// choice, unlike in [`Table::search`].
     ///
     /// # Errors
-    /// As [`Table::search`], for the first query that is refused; [`SearchError::Backend`] for a table that scans its lists
-    /// itself.
+    /// As [`Table::search`], for the first query that is refused; [`SearchError::Backend`] for a table that scans its
+    /// lists itself.
     pub fn search_by_faiss(&self, queries: &[Query]) -> Result<Vec<Vec<Neighbor>>, SearchError> {
         let Scans::Faiss(lists) = &self.scans else {
             return Err(SearchError::Backend(
@@ -317,8 +317,8 @@ fn check_coded(
     }
 }
 
-/// Whether `rows` are no longer than what is left of them when a centroid is taken off: under the inner product Faiss' have
-/// length 1.
+/// Whether `rows` are no longer than what is left of them when a centroid is taken off: under the inner product Faiss'
+/// have length 1.
 fn are_short(rows: &[f32], dim: usize) -> bool {
     let squares = rows.iter().map(|&x| f64::from(x).powi(2));
     squares.sum::<f64>() < 0.25 * (rows.len() / dim) as f64

@@ -57,7 +57,8 @@ impl Codes {
             CodeKind::Bf16 => Some((Coding::Bf16, Vec::new())),
             CodeKind::Ranges { bits, values } if dim.checked_mul(2) == Some(values.len()) => {
                 let (least, span) = values.split_at(dim);
-                // A code is the middle of its 255th or 15th part of the range (`Codec8bit`, `Codec4bit`, ScalarQuantizer.cpp).
+                // A code is the middle of its 255th or 15th part of the range (`Codec8bit`, `Codec4bit`,
+                // ScalarQuantizer.cpp).
                 let parts = if *bits == 8 { 255.0 } else { 15.0 };
                 let step = span.iter().map(|span| span / parts);
                 let base = least.iter().zip(step.clone());

@@ -14,7 +14,7 @@ pub(crate) struct Settings {
     pub(crate) nprobe: usize,
     /// Lists that are scanned in one call, if that was set, at least 1.
     pub(crate) grain: Option<usize>,
-    pub(crate) place: MemoryPolicy,
+    pub(crate) memory: MemoryPolicy,
 }
 
 /// How an [`IvfTable`](super::IvfTable) is searched and split.
@@ -32,7 +32,7 @@ pub struct IvfConfig {
 
 #[cfg(feature = "faiss")]
 impl IvfConfig {
-    /// Lists visited by a query that does not say.
+    /// Lists visited by a query without `Query::nprobe`.
     pub const DEFAULT_NPROBE: usize = 16;
 
     /// The defaults, for `metric`.
@@ -42,14 +42,13 @@ impl IvfConfig {
                 metric,
                 nprobe: Self::DEFAULT_NPROBE,
                 grain: None,
-                place: MemoryPolicy::default(),
+                memory: MemoryPolicy::default(),
             },
             faiss_scans: false,
         }
     }
 
-    /// Sets the lists visited by a query that does not say (`Query::nprobe`), at least 1. More than the table
-    /// has visits all.
+    /// Sets the lists visited by a query without `Query::nprobe`, at least 1. More than the table has visits all.
     #[must_use]
     pub fn nprobe(mut self, nprobe: usize) -> Self {
         self.settings.nprobe = nprobe;
@@ -63,11 +62,12 @@ impl IvfConfig {
         self
     }
 
-    /// Sets where the table's memory lies, and in which pages: [`Pages`](crate::Pages) or a [`MemoryPolicy`]; in transparent huge
-    /// pages and where it is first written unless said otherwise. Faiss allocates what it scans itself.
+    /// Sets where the table's memory lies, and in which pages: [`Pages`](crate::Pages) or a [`MemoryPolicy`]; in
+    /// transparent huge pages and where it is first written unless said otherwise. Faiss allocates what it scans
+    /// itself.
     #[must_use]
     pub fn memory(mut self, memory: impl Into<MemoryPolicy>) -> Self {
-        self.settings.place = memory.into();
+        self.settings.memory = memory.into();
         self
     }
 

@@ -43,7 +43,8 @@ impl<'a> Description<'a> {
     /// The parts of `factory`, for rows of `dim`.
     ///
     /// # Errors
-    /// [`BuildError::Factory`] for what this crate cannot do, and for numbers with which Faiss would allocate before it looks.
+    /// [`BuildError::Factory`] for what this crate cannot do, and for numbers with which Faiss would allocate before it
+    /// looks.
     pub(super) fn parse(factory: &'a str, dim: usize) -> Result<Self, BuildError> {
         let refused = |reason: &str| BuildError::Factory {
             factory: factory.to_owned(),

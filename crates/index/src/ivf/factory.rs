@@ -1,5 +1,5 @@
-//! From a part of a factory string to what Faiss trains of it. What a string can get wrong and `description` did not refuse comes
-//! back as Faiss' own message.
+//! From a part of a factory string to what Faiss trains of it. What a string can get wrong and `description` did not
+//! refuse comes back as Faiss' own message.
 
 use faiss::index::{Index, IndexImpl, index_factory};
 use faiss::{MetricType, error};
@@ -26,8 +26,8 @@ pub(super) fn by_name(factory: &str, dim: usize, metric: Metric) -> Result<Index
     })
 }
 
-/// The map `factory` (`PCA32`, `OPQ8_64`) for rows of `dim`, trained on `rows`: how many components it takes, its matrix, and
-/// what is added.
+/// The map `factory` (`PCA32`, `OPQ8_64`) for rows of `dim`, trained on `rows`: how many components it takes, its
+/// matrix, and what is added.
 pub(super) fn linear(
     factory: &str,
     dim: usize,
@@ -39,8 +39,9 @@ pub(super) fn linear(
     train(&mut index, rows)?;
     let (from, matrix, mut shift) = ffi::linear(&index).map_err(BuildError::Faiss)?;
     if metric != Metric::L2 {
-        // Products of rows and queries that were moved by the same vector rank rows otherwise. (Words moved by 0.3 in each of 50
-        // components, 40 kept, re-ranked: cosine finds 0.986 of Flat's ten without the shift, 0.927 with it; tests/it/ivf_mapped.rs.)
+        // Products of rows and queries that were moved by the same vector rank rows otherwise. (Words moved by 0.3 in
+        // each of 50 components, 40 kept, re-ranked: cosine finds 0.986 of Flat's ten without the shift, 0.927 with it;
+        // tests/it/ivf_mapped.rs.)
         shift.fill(0.0);
     }
     Ok((from, matrix, shift))

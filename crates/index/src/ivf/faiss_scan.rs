@@ -1,25 +1,25 @@
 //! Scans by Faiss, for codes that this crate does not read itself.
 //!
-//! **Invariant: an answer is the `k` first rows of all lists visited, ordered by distance, then id**, however its units were
-//! cut. Of equally distant rows Faiss keeps those that it met first. Therefore:
+//! **Invariant: an answer is the `k` first rows of all lists visited, ordered by distance, then id**, however its units
+//! were cut. Of equally distant rows Faiss keeps those that it met first. Therefore:
 //!
-//! 1. A call asks for more than `k` rows until its last one is farther away than the k-th. Then all rows up to there are
-//!    known, and are put in order.
-//! 2. With very many equally distant rows this ends at [`most_rows`]. Then each list is scanned alone in the same way; if that
-//!    exceeds the bound too, the list gives `k` rows in Faiss' order, which depends on the list alone.
+//! 1. A call asks for more than `k` rows until its last one is farther away than the k-th. Then all rows up to there
+//!    are known, and are put in order.
+//! 2. With very many equally distant rows this ends at [`most_rows`]. Then each list is scanned alone in the same way.
+//!    If that exceeds the bound too, the list gives `k` rows in Faiss' order, which depends on the list alone.
 //!
-//! Let `d` be the distance of the answer's k-th row. All nearer rows are returned. A list that has more rows at exactly `d`
-//! than the bound comes to its own fixed order in every call that contains it; any other list's rows come in order of id.
+//! Let `d` be the distance of the answer's k-th row. All nearer rows are returned. A list with more rows at exactly `d`
+//! than the bound gives its own fixed order in every call that contains it; any other list's rows come in order of id.
 //!
 //! With a filter calls are repeated for twice as many rows until enough are allowed.
 //!
 //! Three traps of Faiss:
 //!
-//! * Residual fast-scan (`PQ<m>x4fsr`) scales its 8-bit tables to all lists of a call. So calls of fast-scan are always the
-//!   same runs of [`grain`](chiplet_table::SplitTable::grain) lists.
+//! * Residual fast-scan (`PQ<m>x4fsr`) scales its 8-bit tables to all lists of a call. So calls of fast-scan are always
+//!   the same runs of [`grain`](chiplet_table::SplitTable::grain) lists.
 //! * `search_preassigned` reads `nprobe` from the index. It is set once; shorter calls end with lists -1.
-//! * Searches write global statistics without synchronisation. `faiss.cpp` passes statistics of the call's own; fast-scan
-//!   indexes write the global ones all the same.
+//! * Searches write global statistics without synchronisation. `faiss.cpp` passes statistics of the call's own;
+//!   fast-scan indexes write the global ones all the same.
 
 use chiplet_table::ivf_list_bytes;
 use chiplet_table::{Context, Neighbor, Probe, Query, SearchError, merge_nearest};

@@ -11,8 +11,8 @@
 //!   [`Ivf::set_width`], which takes `&mut self`; the `IndexImpl` is private and never lent out. Everything
 //!   that takes `&self` calls `const` member functions of C++ (`search`, `search_preassigned`, `list_size`),
 //!   which only read. Faiss documents concurrent searches of one CPU index as safe. Statistics go into an object of
-//!   the call's own (`faiss.cpp`), except in fast-scan indexes, which add to a process-wide one whatever they are given:
-//!   plain counters that nothing here reads and no search depends on.
+//!   the call's own (`faiss.cpp`), except in fast-scan indexes, which add to a process-wide one whatever they are
+//!   given: plain counters that nothing here reads and no search depends on.
 //! - **Sized.** Faiss reads `dim` floats at the query, `width` lists and distances, and writes as many
 //!   results as it was asked for: the buffers passed have these lengths. `width` equals the index's `nprobe`
 //!   and is at most the number of lists, to which some kinds of index cut it and others do not.
@@ -243,8 +243,8 @@ impl Ivf {
         let stored = stored.ok_or_else(|| format!("{rows} rows of {bytes} bytes"))?;
         let mut codes = vec![0; stored];
         let mut error = [0_u8; ERROR_ROOM];
-        // SAFETY: "Owned", "Frozen", "In range" (checked by `list_len`); writes `codes.len()` bytes or an error, a C string
-        // within `error`.
+        // SAFETY: "Owned", "Frozen", "In range" (checked by `list_len`); writes `codes.len()` bytes or an error, a C
+        // string within `error`.
         let code = unsafe {
             chiplet_ivf_list(
                 self.ivf.as_ptr(),
@@ -449,8 +449,8 @@ pub(super) fn linear(index: &IndexImpl) -> Result<(usize, Vec<f32>, Vec<f32>), S
                 [matrix.as_mut_ptr(), shift.as_mut_ptr()]
             }
         };
-        // SAFETY: `index` is a live index, which is not changed. Two numbers are written, or an error, a C string within
-        // `error`; the second time also `from * to` and `to` floats, the numbers of the first time.
+        // SAFETY: `index` is a live index, which is not changed. Two numbers are written, or an error, a C string
+        // within `error`; the second time also `from * to` and `to` floats, the numbers of the first time.
         let code = unsafe {
             let error = error.as_mut_ptr().cast();
             let index = index.inner_ptr();

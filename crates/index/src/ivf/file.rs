@@ -13,13 +13,13 @@ use super::{IvfTable, Scans};
 use crate::image::{FileError, Image};
 
 impl IvfTable {
-    /// Writes the table to `path`, as [`FlatTable::save`](crate::FlatTable::save) does. The file holds all that a search
-    /// needs, and Faiss is not needed to read it. A graph over the centroids (`IVF<n>_HNSW<m>`) is left out: the table in the file looks at all
-    /// centroids.
+    /// Writes the table to `path`, as [`FlatTable::save`](crate::FlatTable::save) does. The file holds all that a
+    /// search needs, and Faiss is not needed to read it. A graph over the centroids (`IVF<n>_HNSW<m>`) is left out: the
+    /// table in the file looks at all centroids.
     ///
     /// # Errors
-    /// [`FileError::Io`]; [`FileError::Damaged`] if the table comes from a damaged file; [`FileError::NotSaved`] for a table whose
-    /// lists Faiss scans.
+    /// [`FileError::Io`]; [`FileError::Damaged`] if the table comes from a damaged file; [`FileError::NotSaved`] for a
+    /// table whose lists Faiss scans.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), FileError> {
         match &self.scans {
             Scans::Own { store, .. } => store.image().save(path.as_ref()),
@@ -32,7 +32,7 @@ impl IvfTable {
         }
     }
 
-    /// Reads a table into memory of its own, in `place`, and checks all of it against its checksums.
+    /// Reads a table into memory of its own, placed by `memory`, and checks all of it against its checksums.
     ///
     /// # Errors
     /// [`FileError`], for a file that cannot be read, or is damaged or of something else.
@@ -43,13 +43,13 @@ impl IvfTable {
         Self::open(Image::load(path.as_ref(), memory)?)
     }
 
-    /// Maps a table's file, which takes milliseconds: a search reads from the file what it needs. Sizes are checked, checksums
-    /// are not ([`IvfTable::verify`]); a damaged file gives wrong answers or errors, and nothing worse.
+    /// Maps a table's file, which takes milliseconds: a search reads from the file what it needs. Sizes are checked,
+    /// checksums are not ([`IvfTable::verify`]); a damaged file gives wrong answers or errors, and nothing worse.
     ///
     /// # Safety
-    /// Nobody writes to the file or cuts it off while the table lives. Reading what was cut off ends the process; bytes that
-    /// are overwritten change although Rust takes them for constant. `save` is safe: it puts a new file in the place of the
-    /// old one, which the table keeps.
+    /// Nobody writes to the file or cuts it off while the table lives. Reading what was cut off ends the process; bytes
+    /// that are overwritten change although Rust takes them for constant. `save` is safe: it puts a new file in the
+    /// place of the old one, which the table keeps.
     ///
     /// # Errors
     /// As [`IvfTable::load`].
@@ -63,7 +63,8 @@ impl IvfTable {
         Self::open(image)
     }
 
-    /// Checks a mapped table against the checksums in its file. Reads all of it. A table that comes from no file has none.
+    /// Checks a mapped table against the checksums in its file. Reads all of it. A table that comes from no file has
+    /// none.
     ///
     /// # Errors
     /// [`FileError::Damaged`].
@@ -75,7 +76,8 @@ impl IvfTable {
         }
     }
 
-    /// What the system has given the table's memory up to now; `None` if Faiss scans its lists, which are Faiss'.
+    /// What the system has given the table's memory up to now; `None` if Faiss scans its lists, because Faiss owns
+    /// them.
     pub fn granted(&self) -> Option<Granted> {
         match &self.scans {
             Scans::Own { store, .. } => Some(store.image().region().granted()),

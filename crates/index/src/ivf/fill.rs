@@ -5,7 +5,7 @@ use chiplet_memory::MemoryPolicy;
 use super::full::Full;
 use super::groups::Groups;
 use super::linear::Linear;
-use super::store::{KIND, Places, Shape, Store, centroid_bytes, offsets};
+use super::store::{KIND, Sections, Shape, Store, centroid_bytes, offsets};
 use crate::error::BuildError;
 use crate::hnsw::{Grid, Grids};
 use crate::ids::{IdSection, RowIds};
@@ -17,14 +17,14 @@ use crate::progress::Watch;
 pub(super) struct Filler {
     image: ImageMut,
     shape: Shape,
-    places: Places,
+    sections: Sections,
     /// Components of a row and bytes of each, as far as blocks know.
     cells: (usize, usize),
 }
 
 impl Filler {
-    /// Memory for a table of `shape` with lists of `lens` rows. `centroids` are `[lists][dim]`, in the order of `groups` if
-    /// there are any, `values` as the section has them.
+    /// Memory for a table of `shape` with lists of `lens` rows. `centroids` are `[lists][dim]`, in the order of
+    /// `groups` if there are any, `values` as the section has them.
     ///
     /// # Panics
     /// If they do not fit each other.
@@ -35,7 +35,7 @@ impl Filler {
         groups: Option<&Groups>,
         map: Option<Linear<'_>>,
         values: &[f32],
-        place: MemoryPolicy,
+        memory: MemoryPolicy,
     ) -> Result<Self, BuildError> {
         let cells = shape.coding.cells(shape.dim);
         let row_bytes = cells.0 * cells.1;
@@ -59,7 +59,7 @@ impl Filler {
         let group_offsets = group_offsets.expect("groups that hold all lists");
         let blocks = centroid_bytes(&shape, &group_offsets);
         let mut draft = Draft::new();
-        let places = Places {
+        let sections = Sections {
             starts: draft.add("starts", size_of_val(&starts[..])),
             ids: IdSection::add(&mut draft, "ids", shape.rows, shape.large_ids),
             codes: draft.add("codes", offsets[shape.lists] + SLACK),
@@ -101,33 +101,33 @@ impl Filler {
                 .then(|| IdSection::add(&mut draft, "full-ids", shape.rows, shape.large_ids)),
             offsets,
         };
-        let mut image = draft.allocate(place)?;
-        image.section_mut(places.starts).copy_from_slice(&starts);
-        image.section_mut(places.values).copy_from_slice(values);
-        if let Some(rows) = places.centroid_rows {
+        let mut image = draft.allocate(memory)?;
+        image.section_mut(sections.starts).copy_from_slice(&starts);
+        image.section_mut(sections.values).copy_from_slice(values);
+        if let Some(rows) = sections.centroid_rows {
             image.section_mut(rows).copy_from_slice(centroids);
         }
         let middles: &[u8] = bytemuck::cast_slice(centroids);
-        let to = image.section_mut::<u8>(places.centroids);
-        for (group, edges) in places.group_starts.windows(2).enumerate() {
+        let to = image.section_mut::<u8>(sections.centroids);
+        for (group, edges) in sections.group_starts.windows(2).enumerate() {
             let middles = &middles[edges[0] * row..edges[1] * row];
-            let to = &mut to[places.group_offsets[group]..][..middles.len()];
+            let to = &mut to[sections.group_offsets[group]..][..middles.len()];
             pack(middles, row, size_of::<f32>(), to);
         }
-        if let (Some((starts, place)), Some(groups)) = (places.groups, groups) {
+        if let (Some((starts, place)), Some(groups)) = (sections.groups, groups) {
             image.section_mut(starts).copy_from_slice(&starts_of_groups);
             let middles: &[u8] = bytemuck::cast_slice(&groups.centroids);
             let to = &mut image.section_mut::<u8>(place)[..middles.len()];
             pack(middles, row, size_of::<f32>(), to);
         }
-        if let (Some((matrix, shift)), Some(map)) = (places.map, map) {
+        if let (Some((matrix, shift)), Some(map)) = (sections.map, map) {
             image.section_mut(matrix).copy_from_slice(map.matrix);
             image.section_mut(shift).copy_from_slice(map.shift);
         }
         Ok(Self {
             image,
             shape,
-            places,
+            sections,
             cells,
         })
     }
@@ -146,7 +146,7 @@ impl Filler {
         codes: &[u8],
         watch: &Watch<'_>,
     ) -> Result<(), BuildError> {
-        let starts: &mut [u64] = self.image.section_mut(self.places.starts);
+        let starts: &mut [u64] = self.image.section_mut(self.sections.starts);
         let range = starts[list] as usize..starts[list + 1] as usize;
         let row_bytes = self.cells.0 * self.cells.1;
         assert_eq!(
@@ -154,12 +154,12 @@ impl Filler {
             (range.len(), range.len() * row_bytes),
             "rows of list {list}"
         );
-        let to = self.image.section_mut::<u8>(self.places.codes);
-        let to = &mut to[self.places.offsets[list]..][..codes.len()];
+        let to = self.image.section_mut::<u8>(self.sections.codes);
+        let to = &mut to[self.sections.offsets[list]..][..codes.len()];
         pack(codes, row_bytes, self.cells.1, to);
         let ids = ids.iter().copied();
         let image = &mut self.image;
-        self.places.ids.write(image, range.start, ids, watch)
+        self.sections.ids.write(image, range.start, ids, watch)
     }
 
     /// The rows once more (`[n][dim]`, prepared for the metric), in the order of their `ids`.
@@ -178,7 +178,7 @@ impl Filler {
     ) -> Result<(), BuildError> {
         let (dim, metric) = (self.shape.given_dim(), self.shape.metric);
         let full = self.shape.full.expect("a shape that has the rows twice");
-        let (place, values) = self.places.full.expect("the shape's sections");
+        let (place, values) = self.sections.full.expect("the shape's sections");
         assert_eq!(rows.len(), self.shape.rows * dim, "rows of another table");
         self.image.section_mut::<f32>(values).copy_from_slice(low);
         let Full { format, step, .. } = full;
@@ -190,7 +190,7 @@ impl Filler {
             grids.write(format, metric, row, to);
             watch.look()?;
         }
-        if let Some(section) = self.places.full_ids {
+        if let Some(section) = self.sections.full_ids {
             let ascending = (0..self.shape.rows).map(|at| ids.of(ids.ranked(at)));
             section.write(&mut self.image, 0, ascending, watch)?;
         }
@@ -202,7 +202,7 @@ impl Filler {
         Store {
             image: image.expect("numbers and names, which JSON can say"),
             shape: self.shape,
-            places: self.places,
+            sections: self.sections,
             row_bytes: self.cells.0 * self.cells.1,
         }
     }

@@ -1,5 +1,5 @@
-//! Lists in groups (`IVF4096(IVF64,Flat),..`): a query looks at the groups' centroids first, then at the lists of the nearest
-//! groups.
+//! Lists in groups (`IVF4096(IVF64,Flat),..`): a query looks at the groups' centroids first, then at the lists of the
+//! nearest groups.
 
 #[cfg(feature = "faiss")]
 use super::factory;

@@ -28,7 +28,8 @@ pub(super) fn store(
     let Some(coded) = codes.coded(ivf.dim()) else {
         return Ok(None);
     };
-    // Lists are numbered in four bytes, and a quantizer may rank by another metric than its index, which is Faiss' affair.
+    // Lists are numbered in four bytes, and a quantizer may rank by another metric than its index, which is Faiss'
+    // affair.
     let metric = settings.metric.of_faiss();
     if ivf.quantizer_metric() != Some(metric) || u32::try_from(ivf.lists()).is_err() {
         return Ok(None);

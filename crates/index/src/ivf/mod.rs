@@ -6,8 +6,8 @@
 //! 2. `scan`: the lists of a scan unit are searched for the nearest rows.
 //! 3. `merge`: the nearest of all units, ties broken by id; compared once more if the table refines.
 //!
-//! **Invariant: an answer is the `k` first rows of all lists visited, ordered by distance, then id.** So a split search equals
-//! an unsplit one exactly, however its units were cut.
+//! **Invariant: an answer is the `k` first rows of all lists visited, ordered by distance, then id.** So a split search
+//! equals an unsplit one exactly, however its units were cut.
 //!
 //! Faiss trains and encodes. The code decides who scans:
 //!
@@ -17,12 +17,12 @@
 //! | `SQ4`, `PQ<m>`, `PQ<m>x4`, `PQ<m>x4fs`, `PQ<m>x4fsr` | the same | `kernel::lookup` |
 //! | others: `RQ`, `LSQ`, `RaBitQ`, `FlatDedup`, `SQ6`, .. | Faiss (`faiss_scan`) | plain code without AVX |
 //!
-//! A table that refines (`..,RFlat`) keeps the rows a second time, and `merge` compares more rows than are wanted with them
-//! (`refine`). Rows and queries may be mapped first (`OPQ..`, `PCA..`: `linear`), and lists found through groups of them
-//! (`IVF4096(IVF64,Flat)`: `groups`).
+//! A table that refines (`..,RFlat`) keeps the rows a second time, and `merge` compares more rows than are wanted with
+//! them (`refine`). Rows and queries may be mapped first (`OPQ..`, `PCA..`: `linear`), and lists found through groups
+//! of them (`IVF4096(IVF64,Flat)`: `groups`).
 //!
-//! Once built, tables of the first two rows do not need Faiss, unless a graph finds their lists (`IVF<n>_HNSW<m>`): then Faiss
-//! keeps that and does the coarse search.
+//! Once built, tables of the first two rows do not need Faiss, unless a graph finds their lists (`IVF<n>_HNSW<m>`):
+//! then Faiss keeps that and does the coarse search.
 
 mod adopt;
 mod batch;
@@ -186,8 +186,8 @@ impl IvfTable {
         Ok(())
     }
 
-    /// Leaves out of the ranked lists those that `query` does not visit: it visits `nprobe` lists that hold rows, and with a
-    /// filter so many that these hold `k` which it allows. `false` if more lists must be ranked for that.
+    /// Leaves out of the ranked lists those that `query` does not visit: it visits `nprobe` lists that hold rows, and
+    /// with a filter so many that these hold `k` which it allows. `false` if more lists must be ranked for that.
     fn settle(&self, query: &Query, search: &mut Scratch) -> bool {
         let (filter, few) = (query.requested_filter(), search.few);
         let mut lists = match few {
@@ -280,8 +280,8 @@ impl IvfTable {
         }
     }
 
-    /// Takes what `query` says. Where its filter allows no more rows than `nprobe` lists hold, on average, all of them are
-    /// compared: that costs no more than a search without a filter.
+    /// Takes what `query` says. Where its filter allows no more rows than `nprobe` lists hold, on average, all of them
+    /// are compared: that costs no more than a search without a filter.
     fn prepare(&self, query: &Query, scratch: &mut Scratch) -> Result<(), SearchError> {
         query.check(self.dim)?;
         scratch.ranked = self.nprobe_of(query);
@@ -360,7 +360,8 @@ impl Table for IvfTable {
         self.rows
     }
 
-    /// Codes, ids and centroids, and the rows where they are kept too. What a graph over the centroids takes is not known.
+    /// Codes, ids and centroids, and the rows where they are kept too. What a graph over the centroids takes is not
+    /// known.
     fn size_bytes(&self) -> u64 {
         match &self.scans {
             Scans::Own { store, .. } => store.image().bytes() as u64,

@@ -1,7 +1,7 @@
 //! The search of lists in memory of the table's own.
 //!
-//! What a row's distance is, with `q` the query, `c` its list's centroid where codes are of residuals (else 0), and `x` what
-//! the code stands for:
+//! What a row's distance is, with `q` the query, `c` its list's centroid where codes are of residuals (else 0), and `x`
+//! what the code stands for:
 //!
 //! | codes | L2 | inner products |
 //! |---|---|---|
@@ -9,8 +9,8 @@
 //! | 8 bits, `x = base + step code` | `sum ((q - c - base) - step code)^2` | `start - sum q base - sum (q step) code` |
 //! | product quantizer | sum of the entries of `q - c` | `start +` sum of the entries of `q` |
 //!
-//! where `start` is 1 for cosine and 0 for inner products, less `sum q c`, which the coarse search has computed. What depends
-//! on the query or the list alone is computed once for each.
+//! where `start` is 1 for cosine and 0 for inner products, less `sum q c`, which the coarse search has computed. What
+//! depends on the query or the list alone is computed once for each.
 //!
 //! **A row's distance depends on the query and the row alone**, to the bit, and an answer is the `k` first rows by
 //! distance, then id. So it does not matter how a query is cut, or which others it is searched with.
@@ -26,12 +26,12 @@ use crate::kernel::{self, BLOCK, Bits, Cell, Codebook, Entry, Form, List};
 use crate::metric::Metric;
 use crate::poll;
 
-/// For each search the lists, as many as it wants ranked, whose centroids are nearest to its `query`, into its `visits`. Returns the bytes read
-/// for all of them.
+/// For each search the lists, as many as it wants ranked, whose centroids are nearest to its `query`, into its
+/// `visits`. Returns the bytes read for all of them.
 ///
-/// Where lists are in groups, those of the nearest groups are looked at: a quarter of all, and four for each one wanted. (40,000
-/// static embeddings of 256, `IVF1024(IVF64,Flat),PQ128x4fs,RFlat`, 64 probes: recall@10 is 0.890 with these, 0.878 with half of
-/// the quarter, 0.901 with all lists; November 2026.)
+/// Where lists are in groups, those of the nearest groups are looked at: a quarter of all, and four for each one
+/// wanted. (40,000 static embeddings of 256, `IVF1024(IVF64,Flat),PQ128x4fs,RFlat`, 64 probes: recall@10 is 0.890 with
+/// these, 0.878 with half of the quarter, 0.901 with all lists; November 2026.)
 pub(super) fn coarse(store: &Store, searches: &mut [Scratch]) -> u64 {
     let mut compared = 0;
     if let Some(middles) = store.groups() {
@@ -80,8 +80,8 @@ fn take_nearest(search: &mut Scratch) {
     search.visits.extend(visits);
 }
 
-/// Offers `middles`, the first of which has number `first`, to each search's `nearest_lists`. A block of them is compared with
-/// all queries while it is in a private cache. Returns how many comparisons that were.
+/// Offers `middles`, the first of which has number `first`, to each search's `nearest_lists`. A block of them is
+/// compared with all queries while it is in a private cache. Returns how many comparisons that were.
 fn near(store: &Store, middles: List<'_>, first: usize, searches: &mut [Scratch]) -> usize {
     let shape = store.shape();
     let form = match shape.metric {

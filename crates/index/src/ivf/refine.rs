@@ -1,15 +1,15 @@
-//! What a table that keeps its rows beside their codes does with them: which part of a query goes to the lists, and how what
-//! they find becomes the answer.
+//! What a table that keeps its rows beside their codes does with them: which part of a query goes to the lists, and how
+//! what they find becomes the answer.
 
 use chiplet_table::{Context, Neighbor, Query, SearchError};
 
 use super::{IvfTable, Scans};
 use crate::exact::{nearest_exactly, widths};
-use crate::kept::Kept;
+use crate::stored_rows::StoredRows;
 
 impl IvfTable {
     /// The rows once more, if the table has them.
-    pub(super) fn full(&self) -> Option<Kept<'_>> {
+    pub(super) fn full(&self) -> Option<StoredRows<'_>> {
         match &self.scans {
             Scans::Own { store, .. } => store.full(),
             #[cfg(feature = "faiss")]

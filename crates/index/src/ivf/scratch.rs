@@ -1,5 +1,5 @@
-//! What a search needs on its way, kept by each thread for its next one: in the steady state a search allocates its answer
-//! and nothing else.
+//! What a search needs on its way, kept by each thread for its next one: in the steady state a search allocates its
+//! answer and nothing else.
 
 use std::cell::Cell;
 

@@ -1,22 +1,22 @@
-//! What a table that scans its lists itself keeps in memory, and in its file: one [`Image`].
+//! What a table that scans its lists itself keeps in memory and in its file: one [`Image`].
 //!
 //! | section | holds |
 //! | --- | --- |
 //! | `starts` | `u64`: the row number of each list's first row, then the number of rows |
 //! | `ids` | `u32` or `u64`, by row number |
-//! | `codes` | the lists, each from a multiple of 64 bytes on, in blocks (`kernel::blocks`), and [`SLACK`] bytes |
+//! | `codes` | the lists, each aligned to 64 bytes, in blocks (`kernel::blocks`), and [`SLACK`] bytes |
 //! | `centroids` | `f32`: the lists' centroids in blocks, those of each group together, and [`SLACK`] bytes |
 //! | `groups` | `u64`: each group's first list, then the number of lists |
 //! | `group-centroids` | `f32`: the groups' centroids in blocks, and [`SLACK`] bytes |
 //! | `matrix`, `shift` | `f32`: how rows and queries are mapped first (`linear`) |
 //! | `centroid-rows` | `f32`, `[lists][dim]`: where residuals are taken from them |
-//! | `values` | `f32`: of 8-bit codes each component's bases, then steps; of a product quantizer `[m][dim / m][entries]` |
+//! | `values` | `f32`: of 8-bit codes all bases, then steps; of a product quantizer `[m][dim / m][entries]` |
 //! | `full` | the rows in the order of their ids, if answers are refined |
 //! | `full-ids` | their ids, ascending, `u32` or `u64`; absent if they are row numbers |
 //! | `full-low` | `f32`: what their 8-bit code 0 stands for, by component |
 //!
-//! **Nothing that is read from a file is believed.** Sizes and the starts of lists are checked when it is opened. Ids, codes
-//! and values are wrong at worst: no search reads beside its list, panics, or runs for ever.
+//! **Nothing that is read from a file is believed.** Sizes and the starts of lists are checked when it is opened. Wrong
+//! ids, codes and values give wrong answers at worst: no search reads beside its list, panics, or runs for ever.
 
 use std::ops::Range;
 
@@ -27,9 +27,9 @@ use super::linear::Linear;
 use crate::hnsw::Grid;
 use crate::ids::{IdSection, Ids};
 use crate::image::{FileError, Image, Section};
-use crate::kept::Kept;
 use crate::kernel::{Bits, Cell, List, Rows, SLACK};
 use crate::metric::Metric;
+use crate::stored_rows::StoredRows;
 
 /// The kind of table that files name.
 pub(crate) const KIND: &str = "ivf";
@@ -170,13 +170,13 @@ impl Shape {
 pub(super) struct Store {
     pub(super) image: Image,
     pub(super) shape: Shape,
-    pub(super) places: Places,
+    pub(super) sections: Sections,
     pub(super) row_bytes: usize,
 }
 
 /// Where the arrays are.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct Sections {
     pub(super) starts: Section,
     pub(super) ids: IdSection,
     pub(super) codes: Section,
@@ -214,7 +214,7 @@ impl Store {
     /// # Panics
     /// If there is no such list.
     fn range(&self, list: usize) -> Range<usize> {
-        let starts: &[u64] = self.image.section(self.places.starts);
+        let starts: &[u64] = self.image.section(self.sections.starts);
         starts[list] as usize..starts[list + 1] as usize
     }
 
@@ -233,8 +233,8 @@ impl Store {
     pub(super) fn list(&self, list: usize) -> (List<'_>, Ids<'_>) {
         let range = self.range(list);
         let rows = range.len();
-        let codes: &[u8] = self.image.section(self.places.codes);
-        let codes = &codes[self.places.offsets[list]..];
+        let codes: &[u8] = self.image.section(self.sections.codes);
+        let codes = &codes[self.sections.offsets[list]..];
         let ids = match self.ids() {
             Ids::Narrow(ids) => Ids::Narrow(&ids[range]),
             Ids::Wide(ids) => Ids::Wide(&ids[range]),
@@ -245,7 +245,7 @@ impl Store {
 
     /// The ids of all rows, by their numbers.
     pub(super) fn ids(&self) -> Ids<'_> {
-        self.places.ids.of(&self.image)
+        self.sections.ids.of(&self.image)
     }
 
     /// The row of this number as it is kept: once more, or by its code if that stands for components.
@@ -261,7 +261,7 @@ impl Store {
         if shape.mapped_from.is_some() || shape.residual && !shape.by_list() {
             return None;
         }
-        let starts: &[u64] = self.image.section(self.places.starts);
+        let starts: &[u64] = self.image.section(self.sections.starts);
         let list = starts.partition_point(|&start| start <= number as u64) - 1;
         let at = number - starts[list] as usize;
         let (codes, _) = self.list(list);
@@ -298,7 +298,7 @@ impl Store {
     /// The centroids of groups of lists, if there are any.
     pub(super) fn groups(&self) -> Option<List<'_>> {
         Some(List {
-            codes: self.image.section(self.places.groups?.1),
+            codes: self.image.section(self.sections.groups?.1),
             rows: self.shape.groups?,
         })
     }
@@ -308,12 +308,12 @@ impl Store {
     /// # Panics
     /// If there is no such group.
     pub(super) fn group(&self, group: usize) -> (List<'_>, usize) {
-        let Places {
+        let Sections {
             group_starts,
             group_offsets,
             centroids,
             ..
-        } = &self.places;
+        } = &self.sections;
         let codes: &[u8] = self.image.section(*centroids);
         let (first, end) = (group_starts[group], group_starts[group + 1]);
         let codes = &codes[group_offsets[group]..];
@@ -323,7 +323,7 @@ impl Store {
 
     /// What rows and queries are mapped by, if they are.
     pub(super) fn map(&self) -> Option<Linear<'_>> {
-        let (matrix, shift) = self.places.map?;
+        let (matrix, shift) = self.sections.map?;
         Some(Linear {
             from: self.shape.mapped_from?,
             matrix: self.image.section(matrix),
@@ -336,22 +336,22 @@ impl Store {
     /// # Panics
     /// If there is no such list, or the shape is not [`Shape::by_list`].
     pub(super) fn centroid(&self, list: usize) -> &[f32] {
-        let rows = self.places.centroid_rows.expect("residuals are taken");
+        let rows = self.sections.centroid_rows.expect("residuals are taken");
         let rows: &[f32] = self.image.section(rows);
         &rows[list * self.shape.dim..][..self.shape.dim]
     }
 
     /// What codes mean: see the table above.
     pub(super) fn values(&self) -> &[f32] {
-        self.image.section(self.places.values)
+        self.image.section(self.sections.values)
     }
 
     /// The rows once more, if they are kept.
-    pub(super) fn full(&self) -> Option<Kept<'_>> {
+    pub(super) fn full(&self) -> Option<StoredRows<'_>> {
         let full = self.shape.full?;
         let Full { format, step, .. } = full;
-        let (rows, low) = self.places.full?;
-        Some(Kept {
+        let (rows, low) = self.sections.full?;
+        Some(StoredRows {
             dim: self.shape.given_dim(),
             format,
             metric: self.shape.metric,
@@ -359,7 +359,7 @@ impl Store {
                 self.image.section(rows),
                 full.stride(self.shape.given_dim()),
             ),
-            ids: match self.places.full_ids {
+            ids: match self.sections.full_ids {
                 Some(ids) => ids.of(&self.image),
                 None => Ids::From(0),
             },
@@ -447,7 +447,7 @@ impl Store {
             }
             _ => None,
         };
-        let places = Places {
+        let sections = Sections {
             starts,
             ids,
             codes,
@@ -465,14 +465,14 @@ impl Store {
         Ok(Self {
             image,
             shape,
-            places,
+            sections,
             row_bytes,
         })
     }
 }
 
-/// Bytes of the section `centroids`, if there are not too many. Centroids that are in no groups have always been one after the
-/// other, without room for a next group.
+/// Bytes of the section `centroids`, if there are not too many. Centroids that are in no groups have always been one
+/// after the other, without room for a next group.
 pub(super) fn centroid_bytes(shape: &Shape, group_offsets: &[usize]) -> Option<usize> {
     let bytes = match shape.groups {
         Some(_) => *group_offsets.last()?,
@@ -484,7 +484,8 @@ pub(super) fn centroid_bytes(shape: &Shape, group_offsets: &[usize]) -> Option<u
     bytes.checked_add(SLACK)
 }
 
-/// Where lists of `starts` begin in bytes, and where the last one ends; `None` if they are not in order, or do not hold `rows`.
+/// Where lists of `starts` begin in bytes, and where the last one ends; `None` if they are not in order, or do not hold
+/// `rows`.
 pub(super) fn offsets(starts: &[u64], rows: usize, row_bytes: usize) -> Option<Vec<usize>> {
     if starts.first() != Some(&0) || starts.last() != Some(&(rows as u64)) {
         return None;

@@ -4,15 +4,15 @@
 //!
 //! Rows stand in blocks of [`BLOCK`], the last block of a list being as wide as there are rows left. A block of `width`
 //! rows holds `width` values of the first component, then `width` of the second, and so on: a vector register holds
-//! one component of sixteen rows. Nothing is summed across lanes, nothing is filled up, and a block can be left early: squares
-//! only add up, so rows whose first components are farther away than the bound need no others.
+//! one component of sixteen rows. Nothing is summed across lanes, nothing is filled up, and a block can be left early:
+//! squares only add up, so rows whose first components are farther away than the bound need no others.
 //!
-//! **"Slack"**: a load takes whole registers, so [`SLACK`] bytes must be readable after a list. What is read beyond a row's
-//! block is never reported.
+//! **"Slack"**: a load takes whole registers, so [`SLACK`] bytes must be readable after a list. What is read beyond a
+//! row's block is never reported.
 
+use super::lanewise::Lanewise;
 use super::level::{Level, level};
 use super::portable::Portable;
-use super::wide::Wide;
 
 /// Rows of a block.
 pub(crate) const BLOCK: usize = 64;
@@ -58,8 +58,8 @@ pub(crate) enum Form<'a> {
 
 /// Takes the rows that are near enough.
 pub(crate) trait Sink {
-    /// Offers those of the sixteen rows from `first` on whose bit is set in `which`, and returns the bound from now on: rows
-    /// farther away are not offered.
+    /// Offers those of the sixteen rows from `first` on whose bit is set in `which`, and returns the bound from now on:
+    /// rows farther away are not offered.
     fn offer(&mut self, first: usize, which: u16, distances: &[f32; 16]) -> f32;
 }
 
@@ -151,7 +151,7 @@ fn by_form<R: Read>(job: &Job<'_>, bound: f32, sink: &mut dyn Sink) {
 /// How sixteen values of a component are read.
 trait Read {
     const BYTES: usize;
-    unsafe fn read<I: Wide>(from: *const u8) -> I::V;
+    unsafe fn read<I: Lanewise>(from: *const u8) -> I::V;
 }
 
 macro_rules! read {
@@ -161,7 +161,7 @@ macro_rules! read {
             const BYTES: usize = $bytes;
 
             #[inline(always)]
-            unsafe fn read<I: Wide>(from: *const u8) -> I::V {
+            unsafe fn read<I: Lanewise>(from: *const u8) -> I::V {
                 // SAFETY: as the level asks, by the caller.
                 unsafe { I::$read(from.cast()) }
             }
@@ -177,8 +177,8 @@ read!(U8, 1, u8s);
 trait Term {
     /// Whether sums never shrink.
     const GROWS: bool;
-    unsafe fn add<I: Wide>(query: I::V, scale: *const f32, row: I::V, sum: I::V) -> I::V;
-    unsafe fn end<I: Wide>(start: f32, sum: I::V) -> I::V;
+    unsafe fn add<I: Lanewise>(query: I::V, scale: *const f32, row: I::V, sum: I::V) -> I::V;
+    unsafe fn end<I: Lanewise>(start: f32, sum: I::V) -> I::V;
 }
 
 /// SAFETY of the blocks below: "Detected", by the callers; a scaled form has a scale.
@@ -187,7 +187,7 @@ impl Term for SquaredL2 {
     const GROWS: bool = true;
 
     #[inline(always)]
-    unsafe fn add<I: Wide>(query: I::V, _: *const f32, row: I::V, sum: I::V) -> I::V {
+    unsafe fn add<I: Lanewise>(query: I::V, _: *const f32, row: I::V, sum: I::V) -> I::V {
         unsafe {
             let difference = I::sub(query, row);
             I::fma(difference, difference, sum)
@@ -195,7 +195,7 @@ impl Term for SquaredL2 {
     }
 
     #[inline(always)]
-    unsafe fn end<I: Wide>(_: f32, sum: I::V) -> I::V {
+    unsafe fn end<I: Lanewise>(_: f32, sum: I::V) -> I::V {
         sum
     }
 }
@@ -205,7 +205,7 @@ impl Term for ScaledL2 {
     const GROWS: bool = true;
 
     #[inline(always)]
-    unsafe fn add<I: Wide>(query: I::V, scale: *const f32, row: I::V, sum: I::V) -> I::V {
+    unsafe fn add<I: Lanewise>(query: I::V, scale: *const f32, row: I::V, sum: I::V) -> I::V {
         unsafe {
             let difference = I::fnma(I::splat(*scale), row, query);
             I::fma(difference, difference, sum)
@@ -213,7 +213,7 @@ impl Term for ScaledL2 {
     }
 
     #[inline(always)]
-    unsafe fn end<I: Wide>(_: f32, sum: I::V) -> I::V {
+    unsafe fn end<I: Lanewise>(_: f32, sum: I::V) -> I::V {
         sum
     }
 }
@@ -223,12 +223,12 @@ impl Term for Product {
     const GROWS: bool = false;
 
     #[inline(always)]
-    unsafe fn add<I: Wide>(query: I::V, _: *const f32, row: I::V, sum: I::V) -> I::V {
+    unsafe fn add<I: Lanewise>(query: I::V, _: *const f32, row: I::V, sum: I::V) -> I::V {
         unsafe { I::fma(query, row, sum) }
     }
 
     #[inline(always)]
-    unsafe fn end<I: Wide>(start: f32, sum: I::V) -> I::V {
+    unsafe fn end<I: Lanewise>(start: f32, sum: I::V) -> I::V {
         unsafe { I::sub(I::splat(start), sum) }
     }
 }
@@ -263,7 +263,7 @@ unsafe fn all_avx2<R: Read, T: Term>(job: &Job<'_>, bound: f32, sink: &mut dyn S
 /// # Safety
 /// "Detected", "Inside" and "Slack".
 #[inline(always)]
-unsafe fn all<I: Wide, R: Read, T: Term>(job: &Job<'_>, mut bound: f32, sink: &mut dyn Sink) {
+unsafe fn all<I: Lanewise, R: Read, T: Term>(job: &Job<'_>, mut bound: f32, sink: &mut dyn Sink) {
     let dim = job.query.len();
     for first in (0..job.list.rows).step_by(BLOCK) {
         let width = BLOCK.min(job.list.rows - first);
@@ -275,7 +275,7 @@ unsafe fn all<I: Wide, R: Read, T: Term>(job: &Job<'_>, mut bound: f32, sink: &m
 }
 
 /// Groups of a block, with what is known of their rows' distances.
-struct Groups<I: Wide> {
+struct Groups<I: Lanewise> {
     sums: [I::V; BLOCK / GROUP],
     /// Where each begins, in rows of the block.
     at: [usize; BLOCK / GROUP],
@@ -285,7 +285,7 @@ struct Groups<I: Wide> {
 /// # Safety
 /// "Detected"; a block of `width` rows at `block`, and "Slack".
 #[inline(always)]
-unsafe fn one<I: Wide, R: Read, T: Term>(
+unsafe fn one<I: Lanewise, R: Read, T: Term>(
     job: &Job<'_>,
     block: *const u8,
     first: usize,
@@ -346,7 +346,7 @@ unsafe fn one<I: Wide, R: Read, T: Term>(
 /// # Safety
 /// As [`one`]; `to <= dim`.
 #[inline(always)]
-unsafe fn advance<I: Wide, R: Read, T: Term>(
+unsafe fn advance<I: Lanewise, R: Read, T: Term>(
     job: &Job<'_>,
     block: *const u8,
     width: usize,
@@ -368,7 +368,7 @@ unsafe fn advance<I: Wide, R: Read, T: Term>(
 /// # Safety
 /// As [`advance`].
 #[inline(always)]
-unsafe fn some<I: Wide, R: Read, T: Term, const N: usize>(
+unsafe fn some<I: Lanewise, R: Read, T: Term, const N: usize>(
     job: &Job<'_>,
     block: *const u8,
     width: usize,

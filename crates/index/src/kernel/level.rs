@@ -55,8 +55,8 @@ impl Level {
     }
 }
 
-/// The level in use: the widest there is, or the one that the environment variable `CHIPLET_SIMD` names, if the processor
-/// has it; if not, standard error says so.
+/// The level in use: the widest there is, or the one that the environment variable `CHIPLET_SIMD` names, if the
+/// processor has it; if not, standard error says so.
 pub(crate) fn level() -> Level {
     static LEVEL: OnceLock<Level> = OnceLock::new();
     *LEVEL.get_or_init(|| {

@@ -1,27 +1,27 @@
 //! Distances of one query to rows of product-quantizer codes: sums of table entries, exact where they matter.
 //!
-//! A row is `m` codes. The query has a table of distances for each, and a row's distance is the sum of the entries that its
-//! codes name. Most rows are too far away, which eight bits tell (the shuffles of "Quick ADC", André, Kermarrec and Le
-//! Scouarnec 2017):
+//! A row is `m` codes. The query has a table of distances for each, and a row's distance is the sum of the entries that
+//! its codes name. Most rows are too far away, which eight bits tell (the shuffles of "Quick ADC", André, Kermarrec and
+//! Le Scouarnec 2017):
 //!
-//! 1. The bound leaves a budget `B = bound - start - sum of each table's least entry`. Entries are stored as `floor((entry -
-//!    least) * 254 / B)`, at most 255.
-//! 2. The bytes of 64 rows are looked up and added at once. Additions stop at 255, which is past any limit. The bytes of rows
-//!    of many codes are summed up in 16 bits ([`Tables::fill`]).
-//! 3. Entries are rounded down, so a row whose bytes exceed the budget is farther away than the bound. All others are summed
-//!    up in `f32`, in the order of their codes.
+//! 1. The bound leaves a budget `B = bound - start - sum of each table's least entry`. Entries are stored as
+//!    `floor((entry - least) * 254 / B)`, at most 255.
+//! 2. The bytes of 64 rows are looked up and added at once. Additions stop at 255, which is past any limit. The bytes
+//!    of rows of many codes are summed up in 16 bits ([`Tables::fill`]).
+//! 3. Entries are rounded down, so a row whose bytes exceed the budget is farther away than the bound. All others are
+//!    summed up in `f32`, in the order of their codes.
 //!
-//! **So answers are exact**: rounding decides how many rows are summed up twice, never which are found. When the bound shrinks,
-//! the limit shrinks with it. The bytes are made anew once they are too coarse.
+//! **So answers are exact**: rounding decides how many rows are summed up twice, never which are found. When the bound
+//! shrinks, the limit shrinks with it. The bytes are made anew once they are too coarse.
 //!
-//! Layout: as in `blocks`, a component being one byte with the code of a sub-quantizer, or two codes of four bits, the first
-//! in the low half.
+//! Layout: as in `blocks`, a component being one byte with the code of a sub-quantizer, or two codes of four bits, the
+//! first in the low half.
 
-use super::below::{Below, MOST_LONG};
 use super::blocks::{BLOCK, List, SLACK, Sink};
+use super::fast_scan::{FastScan, MOST_LONG};
+use super::lanewise::Lanewise;
 use super::level::{Level, level};
 use super::portable::Portable;
-use super::wide::Wide;
 
 /// How codes are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,8 +93,8 @@ const UNITS: f32 = 254.0;
 /// Codes of a row from which on sums take 16 bits: with more, rounding down hides more than a quarter of the budget.
 const LONG: usize = 64;
 
-/// Units of the budget for each code where sums take 16 bits. Rounding hides one of them at most. An entry may be eight times
-/// as large as the average of the budget before it is cut short.
+/// Units of the budget for each code where sums take 16 bits. Rounding hides one of them at most. An entry may be eight
+/// times as large as the average of the budget before it is cut short.
 const UNITS_A_CODE: f32 = 16.0;
 
 /// Units that 16 bits hold, and some to spare.
@@ -155,7 +155,12 @@ impl Tables {
     /// # Safety
     /// "Detected", "Inside".
     #[inline(always)]
-    unsafe fn fill_all<I: Wide>(&mut self, entry: Entry, query: &[f32], codebook: Codebook<'_>) {
+    unsafe fn fill_all<I: Lanewise>(
+        &mut self,
+        entry: Entry,
+        query: &[f32],
+        codebook: Codebook<'_>,
+    ) {
         let Codebook { bits, m, values } = codebook;
         let (entries, part) = (bits.entries(), query.len() / m);
         // SAFETY: "Detected"; "Inside": `m` tables and least entries, `m * part * entries` values.
@@ -219,7 +224,7 @@ impl Tables {
     /// # Safety
     /// "Detected".
     #[inline(always)]
-    unsafe fn round<I: Wide>(&mut self, budget: f32) {
+    unsafe fn round<I: Lanewise>(&mut self, budget: f32) {
         self.budget = budget;
         // Neither 0 nor so small that its reciprocal is infinite.
         self.units = self.most_units() / budget.max(1e-35);
@@ -248,8 +253,8 @@ impl Tables {
     }
 }
 
-/// Offers all rows of `list` whose distance, `start` and the sum of their entries, is at most `bound`, or what `sink` makes
-/// of it.
+/// Offers all rows of `list` whose distance, `start` and the sum of their entries, is at most `bound`, or what `sink`
+/// makes of it.
 ///
 /// # Panics
 /// If `list` is shorter than it says, or `tables` are not filled for such codes.
@@ -311,14 +316,19 @@ trait Codes {
     /// Of 64 rows, those whose bytes sum up to `limit` at most.
     ///
     /// # Safety
-    /// As [`Below::below4`].
-    unsafe fn below<I: Below>(codes: *const u8, width: usize, tables: &Tables, limit: u16) -> u64;
+    /// As [`FastScan::below4`].
+    unsafe fn below<I: FastScan>(
+        codes: *const u8,
+        width: usize,
+        tables: &Tables,
+        limit: u16,
+    ) -> u64;
 
     /// The sums of sixteen rows.
     ///
     /// # Safety
-    /// As [`Wide::pick4`], at `width` bytes from each other.
-    unsafe fn sums<I: Wide>(codes: *const u8, width: usize, tables: &Tables) -> I::V;
+    /// As [`Lanewise::pick4`], at `width` bytes from each other.
+    unsafe fn sums<I: Lanewise>(codes: *const u8, width: usize, tables: &Tables) -> I::V;
 
     /// The sum of one row, to the bit as [`Codes::sums`] has it.
     ///
@@ -333,7 +343,12 @@ impl Codes for Nibbles {
     const BITS: Bits = Bits::Four;
 
     #[inline(always)]
-    unsafe fn below<I: Below>(codes: *const u8, width: usize, tables: &Tables, limit: u16) -> u64 {
+    unsafe fn below<I: FastScan>(
+        codes: *const u8,
+        width: usize,
+        tables: &Tables,
+        limit: u16,
+    ) -> u64 {
         let (pairs, bytes) = (tables.m / 2, tables.bytes.as_ptr());
         unsafe {
             if tables.long {
@@ -346,7 +361,7 @@ impl Codes for Nibbles {
     }
 
     #[inline(always)]
-    unsafe fn sums<I: Wide>(codes: *const u8, width: usize, tables: &Tables) -> I::V {
+    unsafe fn sums<I: Lanewise>(codes: *const u8, width: usize, tables: &Tables) -> I::V {
         unsafe {
             let mut sums = [[I::zero(); 2]; CHAINS];
             for pair in 0..tables.m / 2 {
@@ -380,14 +395,19 @@ impl Codes for Bytes {
     const BITS: Bits = Bits::Eight;
 
     #[inline(always)]
-    unsafe fn below<I: Below>(codes: *const u8, width: usize, tables: &Tables, limit: u16) -> u64 {
+    unsafe fn below<I: FastScan>(
+        codes: *const u8,
+        width: usize,
+        tables: &Tables,
+        limit: u16,
+    ) -> u64 {
         let bytes = tables.bytes.as_ptr();
         let below = unsafe { I::below8(codes, width, tables.m, bytes, limit as u8) };
         below.unwrap_or(u64::MAX)
     }
 
     #[inline(always)]
-    unsafe fn sums<I: Wide>(codes: *const u8, width: usize, tables: &Tables) -> I::V {
+    unsafe fn sums<I: Lanewise>(codes: *const u8, width: usize, tables: &Tables) -> I::V {
         unsafe {
             let (mut even, mut odd) = (I::zero(), I::zero());
             let table = |code: usize| tables.floats.as_ptr().add(code * 256);
@@ -448,7 +468,7 @@ impl Job<'_> {
     /// # Safety
     /// "Detected", "Inside" and "Slack".
     #[inline(always)]
-    unsafe fn all<I: Below, C: Codes>(&mut self) {
+    unsafe fn all<I: FastScan, C: Codes>(&mut self) {
         let row_bytes = C::BITS.row_bytes(self.tables.m);
         for first in (0..self.list.rows).step_by(BLOCK) {
             let width = BLOCK.min(self.list.rows - first);
@@ -462,7 +482,7 @@ impl Job<'_> {
     /// # Safety
     /// "Detected"; a block of `width` rows at `block`, and "Slack".
     #[inline(always)]
-    unsafe fn one<I: Below, C: Codes>(&mut self, block: *const u8, first: usize, width: usize) {
+    unsafe fn one<I: FastScan, C: Codes>(&mut self, block: *const u8, first: usize, width: usize) {
         let mut left = u64::MAX >> (BLOCK - width);
         let mut rounded = false;
         let mut at = 0;

@@ -8,8 +8,8 @@
 //! | `codes` | integer distances over 8-bit and 4-bit codes |
 //! | `blocks` | distances of rows stored component by component: inverted lists |
 //! | `lookup` | distances of product-quantizer codes: sums of table entries |
-//! | `below` | which of many rows of such codes may be near enough |
-//! | `wide` | what the last three need of each set of instructions |
+//! | `fast_scan` | which such rows may be near enough: sums of rounded entries |
+//! | `lanewise` | operations of the last three that keep lanes apart |
 //! | `prefetch` | a hint that some bytes will be read |
 //!
 //! Each `unsafe` block of this folder cites one of two reasons:
@@ -18,9 +18,9 @@
 //! - **Inside.** [`Rows`] holds `count` whole rows of `stride` bytes each, of which a kernel reads the first `stride`;
 //!   [`Rows::start`] compares a row number with `count`.
 //!
-//! **One order of addition.** Every level sums component `i` into lane `i % 16`, then lanes `i` and `i + 8`, `i + 4`, `i + 2`,
-//! `i + 1`. So a row's distance is the same to the bit, however many rows are computed at once, with AVX2 and AVX-512. The
-//! portable level has no fused multiply-add.
+//! **One order of addition.** Every level sums component `i` into lane `i % 16`, then lanes `i` and `i + 8`, `i + 4`,
+//! `i + 2`, `i + 1`. So a row's distance is the same to the bit, however many rows are computed at once, with AVX2 and
+//! AVX-512. The portable level has no fused multiply-add.
 
 #![allow(unsafe_code)]
 
@@ -28,16 +28,16 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
-mod below;
 mod blocks;
 mod codes;
+mod fast_scan;
 mod floats;
 mod isa;
+mod lanewise;
 mod level;
 mod lookup;
 mod portable;
 mod prefetch;
-mod wide;
 
 pub(crate) use blocks::{BLOCK, Cell, Form, List, SLACK, Sink, scan};
 pub(crate) use lookup::{Bits, Codebook, Entry, Tables, scan_codes};

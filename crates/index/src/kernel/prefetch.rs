@@ -16,8 +16,8 @@ pub(crate) fn prefetch<T>(at: *const T, count: usize) {
     }
     let start = at.cast::<u8>();
     let count = count.min(MOST * LINE);
-    // As many hints wherever the bytes begin: whether rows of 48 bytes lie in one line or in two cannot be guessed, and a
-    // wrong guess costs more than asking for a line twice.
+    // As many hints wherever the bytes begin: whether rows of 48 bytes lie in one line or in two cannot be guessed, and
+    // a wrong guess costs more than asking for a line twice.
     for line in 0..count.div_ceil(LINE) {
         hint(start.wrapping_add(line * LINE));
     }
@@ -32,8 +32,8 @@ fn hint(at: *const u8) {
         std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast());
     }
     #[cfg(target_arch = "aarch64")]
-    // SAFETY: every aarch64 processor has this instruction. It changes nothing but caches, and a prefetch of any address
-    // reads nothing and does not fault. Stable Rust has no intrinsic for it.
+    // SAFETY: every aarch64 processor has this instruction. It changes nothing but caches, and a prefetch of any
+    // address reads nothing and does not fault. Stable Rust has no intrinsic for it.
     unsafe {
         std::arch::asm!("prfm pldl1keep, [{}]", in(reg) at, options(nostack, preserves_flags, readonly));
     }
@@ -41,7 +41,8 @@ fn hint(at: *const u8) {
     let _ = at;
 }
 
-/// Whether hints are given: yes, unless the environment variable `CHIPLET_PREFETCH` is `off`, to measure what they bring.
+/// Whether hints are given: yes, unless the environment variable `CHIPLET_PREFETCH` is `off`, to measure what they
+/// bring.
 #[inline(always)]
 fn enabled() -> bool {
     static ENABLED: OnceLock<bool> = OnceLock::new();

@@ -1,16 +1,16 @@
 //! Which slot a key has: a perfect hash, of 2.7 bits a key.
 //!
-//! As PTHash and PtrHash do it (arXiv 2104.10402, 2502.15539). A key's hash names a *part* of the slots and in it a *bucket* of
-//! some three keys. Each bucket has a *pilot*, a byte that was searched for when the table was built, so that the keys of all
-//! buckets of a part have different slots:
+//! As PTHash and PtrHash do it (arXiv 2104.10402, 2502.15539). A key's hash names a *part* of the slots and in it a
+//! *bucket* of some three keys. Each bucket has a *pilot*, a byte that was searched for when the table was built, so
+//! that the keys of all buckets of a part have different slots:
 //!
 //! ```text
 //! slot = start of the part + hash of (key, pilot), as a share of the part's slots
 //! ```
 //!
-//! A part has its own 32,768 keys or so, so that the search for its pilots stays in a core's own cache. Of 100 slots 98 are
-//! used. The crate `ptr_hash` uses 99 of 100 and a table for the rest; its pilots cannot lie in a table's file, and it
-//! reads them unchecked, which a damaged file must not cause.
+//! A part has its own 32,768 keys or so, so that the search for its pilots stays in a core's own cache. Of 100 slots 98
+//! are used. The crate `ptr_hash` uses 99 of 100 and a table for the rest; its pilots cannot lie in a table's file, and
+//! it reads them unchecked, which a damaged file must not cause.
 
 use serde::{Deserialize, Serialize};
 

@@ -8,10 +8,10 @@ use parking_lot::{Mutex, RwLock};
 use super::KeyedRows;
 use crate::error::BuildError;
 
-/// Keyed rows that change: a version that is constant, and in a small overlay what was written since.
+/// Keyed rows that change: a constant version, and a small overlay of what was written since.
 ///
-/// Reads and writes go on while [`LiveKeyedRows::rebuild`] makes the next version, or [`LiveKeyedRows::replace`] takes one
-/// from a file. Whoever holds a version ([`LiveKeyedRows::version`]) keeps it.
+/// Reads and writes go on while [`LiveKeyedRows::rebuild`] makes the next version, or [`LiveKeyedRows::replace`] takes
+/// one from a file. A version that a caller holds ([`LiveKeyedRows::version`]) stays as it is.
 ///
 /// ```
 /// use chiplet_index::{KeyedRows, LiveKeyedRows};
@@ -80,8 +80,8 @@ pub enum UpdateError {
 }
 
 impl LiveKeyedRows {
-    /// Begins with `version`. Up to `limit` keys may be written between two versions; while the next one is built, those that it
-    /// is built of still count.
+    /// Begins with `version`. At most `limit` keys may be written between two versions. Keys that go into the next
+    /// version count until it is built.
     pub fn new(version: KeyedRows, limit: usize) -> Self {
         let value_bytes = version.value_bytes();
         Self {
@@ -112,8 +112,8 @@ impl LiveKeyedRows {
         self.write_many([(key, None)])
     }
 
-    /// Gives keys values, and removes those without one, all at once: no look-up sees a part of them. Of a key given twice the
-    /// last counts.
+    /// Gives keys values, and removes those without one, all at once: no look-up sees a part of them. Of a key given
+    /// twice the last counts.
     ///
     /// # Errors
     /// [`UpdateError`]; nothing has changed then.
@@ -174,8 +174,8 @@ impl LiveKeyedRows {
         self.value_bytes
     }
 
-    /// Keys written since the version was built, those that the next one is being built of included; one that was written again
-    /// meanwhile counts twice.
+    /// Keys written since the version was built, those that the next one is being built of included; one that was
+    /// written again meanwhile counts twice.
     pub fn written(&self) -> usize {
         self.state.read().len()
     }
@@ -185,8 +185,9 @@ impl LiveKeyedRows {
         Arc::clone(&self.state.read().version)
     }
 
-    /// Builds the next version of this one and of what was written, in memory of the same place, and takes it. Who reads or writes
-    /// meanwhile does not wait; what is written meanwhile is kept for the version after it. A second call waits for the first.
+    /// Builds the next version of this one and of what was written, in memory of the same policy, and takes it. Readers
+    /// and writers do not wait; what is written meanwhile is kept for the version after it. A second call waits for the
+    /// first.
     ///
     /// # Errors
     /// [`BuildError::Memory`], [`BuildError::TooManyRows`]; all that was written is still read then.
@@ -208,8 +209,8 @@ impl LiveKeyedRows {
             .iter()
             .filter_map(|(&key, value)| Some((key, value.as_deref()?)));
         let (keys, values): (Vec<u64>, Vec<&[u8]>) = old.chain(new).unzip();
-        let place = version.place();
-        let next = KeyedRows::build_in(&keys, self.value_bytes, |at| values[at], place)?;
+        let memory = version.memory_policy();
+        let next = KeyedRows::build_in(&keys, self.value_bytes, |at| values[at], memory)?;
         let mut state = self.state.write();
         state.version = Arc::new(next);
         // The last to refer to them is this call, which drops them when the lock is free.

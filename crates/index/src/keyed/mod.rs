@@ -8,9 +8,9 @@
 //! | `live` | updates and deletions, and the change to a new version |
 //! | `vectors` | values that are vectors, for [`Refined`](crate::Refined) |
 //!
-//! A slot holds a key and its value, so a look-up reads one byte for the slot's number, and the slot: two places, where a
-//! chained hash reads three one after the other. [`KeyedRows::get_many`] has those of many keys on their way at once. Slots
-//! that no key has hold another slot's key, which a look-up for it never sees.
+//! A slot holds a key and its value, so a look-up reads one byte for the slot's number, and the slot: two places, where
+//! a chained hash reads three one after the other. [`KeyedRows::get_many`] has those of many keys on their way at once.
+//! Slots that no key has hold another slot's key, which a look-up for it never sees.
 //!
 //! All of it is one `Image`, as of every table.
 
@@ -44,8 +44,8 @@ const KEY: usize = size_of::<u64>();
 /// The longest value, in bytes.
 const MAX_VALUE: usize = 1 << 20;
 
-/// Seeds that are tried, and how many of them are the same in each build. One is enough but for tables of few keys. The others
-/// are random, so that nobody can choose keys that no seed spreads.
+/// Seeds that are tried, and how many of them are the same in each build. One is enough but for tables of few keys. The
+/// others are random, so that nobody can choose keys that no seed spreads.
 const SEEDS: u64 = 64;
 const FIXED_SEEDS: u64 = 4;
 
@@ -105,7 +105,7 @@ impl KeyedRows {
         Self::build_in(keys, value_bytes, value, MemoryPolicy::default())
     }
 
-    /// [`KeyedRows::build`], in memory of this place, or in pages of this kind.
+    /// [`KeyedRows::build`], in memory of this policy, or in pages of this kind.
     ///
     /// # Errors
     /// As [`KeyedRows::build`].
@@ -163,7 +163,7 @@ impl KeyedRows {
         sorted: &Sorted,
         meta: Meta,
         value: &impl Fn(usize) -> &'a [u8],
-        place: &MemoryPolicy,
+        memory: &MemoryPolicy,
     ) -> Result<Self, Failed> {
         let Meta {
             value_bytes, shape, ..
@@ -179,7 +179,7 @@ impl KeyedRows {
         let starts_section = draft.add("starts", size_of_val(&starts[..]));
         let stride = meta.stride();
         let slots = draft.add("slots", (last as usize).saturating_mul(stride));
-        let mut image = draft.allocate(place.clone()).map_err(BuildError::from)?;
+        let mut image = draft.allocate(memory.clone()).map_err(BuildError::from)?;
         image.section_mut(starts_section).copy_from_slice(&starts);
         for part in 0..shape.parts {
             let all = image.section_mut::<u8>(pilots);
@@ -275,8 +275,8 @@ impl KeyedRows {
         Self::open(Image::load(path.as_ref(), memory)?)
     }
 
-    /// Maps the file at `path`: keys can be looked up at once, and the system reads what they touch. Values are not checked, see
-    /// [`KeyedRows::verify`].
+    /// Maps the file at `path`: keys can be looked up at once, and the system reads what they touch. Values are not
+    /// checked, see [`KeyedRows::verify`].
     ///
     /// # Safety
     /// Nobody writes to the file or cuts it off while the table lives: see [`FlatTable::map`](crate::FlatTable::map).
@@ -307,7 +307,7 @@ impl KeyedRows {
     }
 
     /// Where the memory of the next version is to lie.
-    fn place(&self) -> MemoryPolicy {
+    fn memory_policy(&self) -> MemoryPolicy {
         self.image.region().policy().cloned().unwrap_or_default()
     }
 
@@ -337,8 +337,9 @@ impl KeyedRows {
         table.value(table.slot(table.pilot(key)), key)
     }
 
-    /// Copies the value of each of `keys` to `values` (`[keys][value_bytes]`), zeros where there is none, and says in `found` whether
-    /// there is one. Returns how many there are. Many keys take a fraction of the time of as many [`KeyedRows::get`].
+    /// Copies the value of each of `keys` to `values` (`[keys][value_bytes]`), zeros where there is none, and says in
+    /// `found` whether there is one. Returns how many there are. Many keys take a fraction of the time of as many
+    /// [`KeyedRows::get`].
     ///
     /// # Panics
     /// If `values` or `found` has another length.
@@ -451,7 +452,7 @@ impl<'a> Slots<'a> {
     }
 
     #[inline]
-    fn place(&self, slot: usize) -> Range<usize> {
+    fn bytes_of(&self, slot: usize) -> Range<usize> {
         slot * self.stride..(slot + 1) * self.stride
     }
 
@@ -466,7 +467,7 @@ impl<'a> Slots<'a> {
     fn entry(&self, slot: usize) -> Option<(u64, &'a [u8])> {
         let (key, value) = self
             .slots
-            .get(self.place(slot))?
+            .get(self.bytes_of(slot))?
             .split_first_chunk::<KEY>()?;
         Some((u64::from_le_bytes(*key), value))
     }

@@ -1,8 +1,8 @@
 //! The search for pilots.
 //!
-//! The largest buckets of a part come first. A bucket takes the first pilot that gives its keys free slots. If there is none, it
-//! takes the slots of as few and as small other buckets as there can be, which are then searched for again (PtrHash, arXiv
-//! 2502.15539, section 3).
+//! The largest buckets of a part come first. A bucket takes the first pilot that gives its keys free slots. If there is
+//! none, it takes the slots of as few and as small other buckets as there can be, which are then searched for again
+//! (PtrHash, arXiv 2502.15539, section 3).
 
 use std::collections::BinaryHeap;
 
@@ -10,8 +10,8 @@ use super::hash::{Hash, Shape, slots_of};
 
 const FREE: u32 = u32::MAX;
 
-/// A bucket of more keys has no pilots: they have some three. Keys that were chosen to meet in one shall not cost a comparison of
-/// each with each.
+/// A bucket of more keys has no pilots: they have some three. Keys that were chosen to meet in one shall not cost a
+/// comparison of each with each.
 const LARGE: usize = 64;
 
 /// Buckets that were placed last, whose slots are not taken again.
@@ -209,7 +209,8 @@ impl Part<'_> {
 mod tests {
     use super::*;
 
-    /// Keys that somebody has chosen to meet in one bucket cost no comparison of each with each, and another seed parts them.
+    /// Keys that somebody has chosen to meet in one bucket cost no comparison of each with each, and another seed parts
+    /// them.
     #[test]
     fn a_bucket_of_many_keys_is_left_to_another_seed() {
         let shape = Shape::of(3_000, 0);

@@ -10,8 +10,8 @@ use crate::exact::{ExactRows, no_row};
 use crate::metric::{self, Metric};
 use crate::poll;
 
-/// Vectors in [`KeyedRows`], each as `f32` in little-endian order, for [`Refined`](crate::Refined): the ids of its coarse table are the
-/// keys. Under [`Metric::Cosine`] they may have any length.
+/// Vectors in [`KeyedRows`], each as `f32` in little-endian order, for [`Refined`](crate::Refined): the ids of its
+/// coarse table are the keys. Under [`Metric::Cosine`] they may have any length.
 #[derive(Clone, Debug)]
 pub struct KeyedVectors {
     rows: Arc<KeyedRows>,

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::progress::{EVERY, Progress, Report};
 
-/// Ids for the rows of a build, and a report of its progress: the last argument of `build_with`, which all kinds of tables
-/// have.
+/// Ids for the rows of a build, and a report of its progress: the last argument of `build_with`, which all kinds of
+/// tables have.
 ///
 /// ```
 /// use std::ops::ControlFlow;
@@ -56,11 +56,11 @@ impl<'a> BuildOptions<'a> {
         self
     }
 
-    /// Sets a function that is told how far the build is, and says whether it goes on: [`ControlFlow::Break`] ends it with
-    /// [`BuildError::Stopped`](crate::BuildError::Stopped), when its threads have ended and its memory is free.
+    /// Sets a function that is told how far the build is, and says whether it goes on: [`ControlFlow::Break`] ends it
+    /// with [`BuildError::Stopped`](crate::BuildError::Stopped), when its threads have ended and its memory is free.
     ///
-    /// It is called on the thread that builds, when a stage begins and ends and about every 20 ms in between, but not while
-    /// Faiss trains ([`Stage::Training`](crate::Stage)).
+    /// It is called on the thread that builds, when a stage begins and ends and about every 20 ms in between, but not
+    /// while Faiss trains ([`Stage::Training`](crate::Stage)).
     #[must_use]
     pub fn report(mut self, report: impl FnMut(Progress) -> ControlFlow<()> + 'a) -> Self {
         self.report = Some(Box::new(report));

@@ -99,15 +99,16 @@ pub fn hnsw_rs_dump(data: &[u8]) {
     });
 }
 
-/// Bytes before the header of a table's file: magic, version, the header's length, the checksum of these and the header.
+/// Bytes before the header of a table's file: magic, version, the header's length, the checksum of these and the
+/// header.
 const PREFIX: usize = 24;
 
 /// Sections begin at multiples of this, and the first one at a multiple of a page.
 const SECTION: usize = 64;
 const PAGE: usize = 4096;
 
-/// A table's file, whose header's checksum is put right, as damage that the checksum shows is refused at once. Loaded, it is
-/// refused or sound; mapped, its rows and links may be anything, and every search must still end well.
+/// A table's file, whose header's checksum is put right, as damage that the checksum shows is refused at once. Loaded,
+/// it is refused or sound; mapped, its rows and links may be anything, and every search must still end well.
 ///
 /// Then the same as a forger would make it: sections of the sizes that the header tells, with right checksums.
 pub fn table_file(data: &[u8]) {
@@ -165,8 +166,8 @@ fn put_sum(file: &mut [u8], header: &[u8]) {
     file[16..PREFIX].copy_from_slice(&sum.digest().to_le_bytes());
 }
 
-/// The file with its sections cut or repeated to the sizes that its header tells, and all sums right. A graph's sections of
-/// links and ids get the sizes that follow from its layers, as random changes would hardly ever find both.
+/// The file with its sections cut or repeated to the sizes that its header tells, and all sums right. A graph's
+/// sections of links and ids get the sizes that follow from its layers, as random changes would hardly ever find both.
 fn forged(data: &[u8]) -> Option<Vec<u8>> {
     /// Far less than a fuzzer's limit.
     const MOST: u64 = 1 << 20;

@@ -9,8 +9,8 @@ fn config(metric: Metric) -> HnswConfig {
     HnswConfig::new(metric)
 }
 
-/// Row `x` of `n` lies at `x` on a line and is linked to the rows beside it; each tenth is on layer 1 and linked to the tenth
-/// on either side.
+/// Row `x` of `n` lies at `x` on a line and is linked to the rows beside it; each tenth is on layer 1 and linked to the
+/// tenth on either side.
 fn line(n: u32, entry: u32, express: bool) -> (Vec<f32>, Graph) {
     const DIM: usize = 16;
     let mut rows = vec![0.0; n as usize * DIM];
@@ -49,8 +49,8 @@ fn work_is_the_rows_that_a_walk_compares_counted_by_hand() {
         let file = tempfile::NamedTempFile::new().unwrap();
         table.save(file.path()).unwrap();
         let loaded = HnswTable::load(file.path(), Pages::Small).unwrap();
-        // The entry, to find where the walk begins. Then the walk: row 51, which the entry links to, and all from the entry
-        // down to 3, which is linked to the farthest of the eight nearest on that side, 4.
+        // The entry, to find where the walk begins. Then the walk: row 51, which the entry links to, and all from the
+        // entry down to 3, which is linked to the farthest of the eight nearest on that side, 4.
         let visited = 1 + (51 - 3 + 1);
         for table in [table, loaded] {
             let mut context = Context::default();
@@ -69,9 +69,9 @@ fn higher_layers_shorten_the_way() {
     let mut context = Context::default();
     let hits = table.search(&at(123.4).top(1).ef(1), &mut context).unwrap();
     assert_eq!(hits[0].id, 123);
-    // The entry; from 990 down by tens to 120, where both neighbours are farther: 88 looks at two rows each, less the one
-    // beyond the end, which is not there; then the walk: 120, for each of 120..=123 the rows beside it, and row 0, where a
-    // walk begins, too.
+    // The entry; from 990 down by tens to 120, where both neighbours are farther: 88 looks at two rows each, less the
+    // one beyond the end, which is not there; then the walk: 120, for each of 120..=123 the rows beside it, and row 0,
+    // where a walk begins, too.
     let looks = 88 * 2 - 1;
     let walk = (119..=124).count() as u64 + 1;
     assert_eq!(context.bytes(), (1 + looks + walk) * (64 + 3 * 2));

@@ -1,5 +1,5 @@
-//! Each row is found: a walk that keeps as many candidates as there are rows answers as a scan of all does, whatever the
-//! rows, the metric, the links of a node, the threads of the build and the order of insertion.
+//! Each row is found: a walk that keeps as many candidates as there are rows answers as a scan of all does, whatever
+//! the rows, the metric, the links of a node, the threads of the build and the order of insertion.
 
 use crate::common::{duplicated, unsplit};
 use chiplet_index::{FlatTable, HnswConfig, HnswTable, Metric};

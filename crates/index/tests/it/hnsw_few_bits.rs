@@ -1,5 +1,5 @@
-//! Rows of 4, 2 and 1 bits, re-ranked: how much of what a search over whole rows finds they find at the same `ef`, for many
-//! kinds of rows.
+//! Rows of 4, 2 and 1 bits, re-ranked: how much of what a search over whole rows finds they find at the same `ef`, for
+//! many kinds of rows.
 
 use crate::common::{recall, unsplit};
 use chiplet_index::{FlatTable, HnswConfig, HnswTable, Metric, RowFormat};
@@ -7,9 +7,9 @@ use chiplet_table::{Context, Query, Table as _};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-/// A format, how many rows of how many components, and what is asked: `k`, `ef`, and the recall that the format may lose to
-/// whole rows. These rows are harder than real ones: around 40 centres all directions are alike, so the hundredth nearest is
-/// hardly nearer than the two hundredth.
+/// A format, how many rows of how many components, and what is asked: `k`, `ef`, and the recall that the format may
+/// lose to whole rows. These rows are harder than real ones: around 40 centres all directions are alike, so the
+/// hundredth nearest is hardly nearer than the two hundredth.
 #[derive(Clone, Copy)]
 struct Case {
     format: RowFormat,
@@ -18,8 +18,8 @@ struct Case {
     asked: [(usize, usize, f64); 2],
 }
 
-/// 4-bit rows of 48 components have room for a scale of their own, rows of 64 do not. Of fewer bits all rows have one; of 2 bits
-/// 256 components are cut to 240.
+/// 4-bit rows of 48 components have room for a scale of their own, rows of 64 do not. Of fewer bits all rows have one;
+/// of 2 bits 256 components are cut to 240.
 const CASES: [Case; 4] = [
     Case {
         format: RowFormat::Sq4,
@@ -177,7 +177,8 @@ fn a_few_rows_far_from_all_others() {
 #[test]
 fn queries_far_from_all_rows() {
     for mut case in CASES {
-        // What a product is off by grows with the query's distance from the middle of all rows: `results/lab/2026-11/row-formats.md`.
+        // What a product is off by grows with the query's distance from the middle of all rows:
+        // `results/lab/2026-11/row-formats.md`.
         let lost = match case.format {
             RowFormat::Sq4 => [0.02, 0.02],
             RowFormat::Sq2 => [0.08, 0.06],

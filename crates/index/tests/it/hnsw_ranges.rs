@@ -134,8 +134,8 @@ fn rows_have_constants_only_where_one_needs_it() {
 
 #[test]
 fn rows_of_few_kinds_keep_their_range() {
-    // Each component is 0 in nearly all rows; no row is like most. (With twice as many kinds walks miss some, whatever rows are
-    // kept as.)
+    // Each component is 0 in nearly all rows; no row is like most. (With twice as many kinds walks miss some, whatever
+    // rows are kept as.)
     const KINDS: usize = 32;
     let mut rows = vec![0.0; ROWS * KINDS];
     for row in 0..ROWS {

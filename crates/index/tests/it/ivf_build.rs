@@ -151,7 +151,8 @@ fn refuses_to_adopt_indexes_that_are_not_plain_ivf() {
     );
 }
 
-/// Under the inner product centroids have length 1, and under L2 squares have few digits: neither may lose small rows in silence.
+/// Under the inner product centroids have length 1, and under L2 squares have few digits: neither may lose small rows
+/// in silence.
 #[test]
 fn small_rows_are_found_or_refused() {
     let ordinary = clustered(2000, 16, 5);

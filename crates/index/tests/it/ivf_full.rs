@@ -1,5 +1,5 @@
-//! Files of inverted lists that keep the rows beside their codes, read without Faiss: a committed table of codes, to which
-//! its rows are added here. `ivf_refined.rs` builds such tables.
+//! Files of inverted lists that keep the rows beside their codes, read without Faiss: a committed table of codes, to
+//! which its rows are added here. `ivf_refined.rs` builds such tables.
 
 use std::path::Path;
 

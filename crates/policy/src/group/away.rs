@@ -35,8 +35,8 @@ impl<T> Group<T> {
         self.show_spare();
     }
 
-    /// A sleeper for another group, if this one can spare it; for a task there that is `overdue` also if it would rather
-    /// not.
+    /// A sleeper for another group, if this one can spare it; for a task there that is `overdue` also if it would
+    /// rather not.
     pub fn lend(&mut self, overdue: bool) -> Option<usize> {
         let lends = overdue && self.queue.is_empty() && can_donate(&self.staff());
         match self.face.spare || lends {
@@ -72,8 +72,8 @@ impl<T> Group<T> {
         self.posts.at_work()
     }
 
-    /// Has one thread of `post` take tasks, or none. Gives whom to wake for it: one that has slept and is to stand by, or
-    /// one that has stood by and is wanted. Once all posts are ordered the caller says [`Group::ordered`].
+    /// Has one thread of `post` take tasks, or none. Gives whom to wake for it: one that has slept and is to stand by,
+    /// or one that has stood by and is wanted. Once all posts are ordered the caller says [`Group::ordered`].
     pub fn order(
         &mut self,
         post: impl Iterator<Item = usize> + Clone,
@@ -104,14 +104,14 @@ impl<T> Group<T> {
         self.wake(self.queue.len().saturating_sub(self.spinning))
     }
 
-    /// `worker` is off and about to park. True: it is to take tasks after all, as whoever has its post's place has blocked
-    /// with nobody to take it.
+    /// `worker` is off and about to park. True: it is to take tasks after all, as whoever has its post's place has
+    /// blocked with nobody to take it.
     pub fn take_post(&mut self, worker: usize, post: impl Iterator<Item = usize>) -> bool {
         self.posts.take_post(worker, post)
     }
 
-    /// `worker` stands by. It may have been woken for a task, or have spun in place of a sleeper: gives whom to wake in its
-    /// place, if it is `wanted` or a task waits, and whether what waits is left to others that are awake.
+    /// `worker` stands by. It may have been woken for a task, or have spun in place of a sleeper: gives whom to wake in
+    /// its place, if it is `wanted` or a task waits, and whether what waits is left to others that are awake.
     pub fn stand_by(&mut self, worker: usize, wanted: bool) -> (Option<usize>, bool) {
         self.posts.park(worker);
         self.show_spare();

@@ -54,8 +54,8 @@ pub struct Face {
     pub needy_far: bool,
     /// There is an idle worker that the group can do without.
     pub spare: bool,
-    /// Its own tables use so little of it that it may help groups that are far. Known where [there are](Crossing::has_far)
-    /// such groups.
+    /// Its own tables use so little of it that it may help groups that are far. Known where
+    /// [there are](Crossing::has_far) such groups.
     pub free: bool,
 }
 
@@ -84,8 +84,8 @@ pub struct News {
     pub free: bool,
 }
 
-/// The groups of an executor as they see each other: a little old. Waits and the next task of a long queue that is worth
-/// crossing for may be 20 us old for its own workers too.
+/// The groups of an executor as they see each other: a little old. Waits and the next task of a long queue that is
+/// worth crossing for may be 20 us old for its own workers too.
 pub trait Faces {
     /// Tasks that wait in `group`.
     fn queued(&self, group: usize) -> u32;

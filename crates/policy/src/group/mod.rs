@@ -1,8 +1,8 @@
 //! Workers that share a queue, as a value: what waits, who sleeps, is awake without work, or runs another group's task.
 //!
-//! Every operation says whom to wake and whom to call, and keeps what others may see of the group ([`Face`]). The executor
-//! holds a group under a lock and carries that out with atomics and parkers ([`Group::news`]); a simulator does it with
-//! events. A worker is known by its number, and its group by its place in a list.
+//! Every operation says whom to wake and whom to call, and keeps what others may see of the group ([`Face`]). The
+//! executor holds a group under a lock and carries that out with atomics and parkers ([`Group::news`]); a simulator
+//! does it with events. A worker is known by its number, and its group by its place in a list.
 //!
 //! ```
 //! use chiplet_policy::group::{Crossing, Group, Rest};
@@ -42,16 +42,18 @@ pub use posts::Cover;
 use posts::Posts;
 use search::{STEPS, Search};
 
-/// What others see of a long queue that is worth crossing for may be so old, unless its length has changed by more than one
-/// part in [`ALIKE`]. To look at it with every task costs as much as to order them.
+/// What others see of a long queue that is worth crossing for may be so old, unless its length has changed by more than
+/// one part in [`ALIKE`]. To look at it with every task costs as much as to order them.
 const FRESH: Duration = Duration::from_micros(20);
 
-/// A finer difference than the twenty-fourth by which queues are evened out ([`is_worth_rebalancing`](crate::is_worth_rebalancing)).
+/// A finer difference than the twenty-fourth by which queues are evened out
+/// ([`is_worth_rebalancing`](crate::is_worth_rebalancing)).
 const ALIKE: u32 = 64;
 
 /// A group of workers.
 pub struct Group<T> {
-    /// What waits. Tasks come and go by the group's own operations; what the queue counts and learns may be reached here.
+    /// What waits. Tasks come and go by the group's own operations; what the queue counts and learns may be reached
+    /// here.
     pub queue: Queue<T>,
     crossing: Crossing,
     search: Search,
@@ -167,8 +169,8 @@ impl<T> Group<T> {
         })
     }
 
-    /// Accepts all of `tasks`, which came at `at` and count as `weight` accepted ones, or hands all of them back. As many
-    /// workers are to be woken as if they had come one by one.
+    /// Accepts all of `tasks`, which came at `at` and count as `weight` accepted ones, or hands all of them back. As
+    /// many workers are to be woken as if they had come one by one.
     pub fn push_all(
         &mut self,
         table: TableId,
@@ -190,8 +192,8 @@ impl<T> Group<T> {
         })
     }
 
-    /// The next task for one of the group's own workers, which comes back from another group's if it `returns`. `now` may
-    /// be a little old.
+    /// The next task for one of the group's own workers, which comes back from another group's if it `returns`. `now`
+    /// may be a little old.
     #[inline]
     pub fn take(&mut self, worker: usize, returns: bool, run: &mut Run, now: Time) -> Take<T> {
         if returns {
@@ -225,8 +227,8 @@ impl<T> Group<T> {
         self.spinning -= 1;
     }
 
-    /// A worker without work joins the sleepers. It has come back from another group's task and found nothing since if it
-    /// has `returned`; it was woken for a task elsewhere that is `overdue`.
+    /// A worker without work joins the sleepers. It has come back from another group's task and found nothing since if
+    /// it has `returned`; it was woken for a task elsewhere that is `overdue`.
     pub fn rest(&mut self, worker: usize, returned: bool, overdue: bool) -> Rest {
         if !self.queue.is_empty() || self.is_off(worker) {
             return Rest::LookAgain;
@@ -280,8 +282,8 @@ impl<T> Group<T> {
         Some(worker)
     }
 
-    /// As [`Group::wake`], unless more than `at_most` tasks wait, for which they are woken anyway. A submitter calls it when
-    /// there will be work for several in a moment: waking takes longer than that.
+    /// As [`Group::wake`], unless more than `at_most` tasks wait, for which they are woken anyway. A submitter calls it
+    /// when there will be work for several in a moment: waking takes longer than that.
     pub fn rouse(&mut self, wanted: usize, at_most: usize) -> Vec<usize> {
         match self.queue.len() > at_most {
             true => Vec::new(),
@@ -289,8 +291,8 @@ impl<T> Group<T> {
         }
     }
 
-    /// One of its workers takes part in what a sibling has started, though a task waits that a push may have left to it.
-    /// `Ok`: whom to wake in its place; `Err`: nobody, and whether the task is left to others that are awake.
+    /// One of its workers takes part in what a sibling has started, though a task waits that a push may have left to
+    /// it. `Ok`: whom to wake in its place; `Err`: nobody, and whether the task is left to others that are awake.
     pub fn hand_on(&mut self) -> Result<Option<usize>, bool> {
         match self.queue.len() <= self.spinning {
             true => Err(self.is_left_to_others()),
@@ -313,8 +315,8 @@ impl<T> Group<T> {
         self.sleepers.len()
     }
 
-    /// A task of `table` and `class` was refused, `weight` of them; for want of a place if it was `full`. Dead tasks that hold places
-    /// are to be searched for then.
+    /// A task of `table` and `class` was refused, `weight` of them; for want of a place if it was `full`. Dead tasks
+    /// that hold places are to be searched for then.
     pub fn refuse(&mut self, table: TableId, class: Class, weight: u64, full: bool) {
         self.queue.count_shed(table, class, weight);
         self.search.wanted |= full;
@@ -325,8 +327,8 @@ impl<T> Group<T> {
         self.search.is_due(now)
     }
 
-    /// Looks at the next thousand tasks or so, and takes those out for which `dead` holds. Until all have been looked at,
-    /// more is due at once.
+    /// Looks at the next thousand tasks or so, and takes those out for which `dead` holds. Until all have been looked
+    /// at, more is due at once.
     pub fn search(&mut self, dead: impl FnMut(&T) -> bool, now: Time) -> Vec<(TableId, T)> {
         let (out, is_through) = self.queue.search(STEPS, dead);
         self.search.found(out.len(), is_through, now);
@@ -342,8 +344,8 @@ impl<T> Group<T> {
         out
     }
 
-    /// Closes the queue, and with `refuses` accepts nothing from now on. Gives all that are to be woken: sleepers, and those
-    /// that stand by.
+    /// Closes the queue, and with `refuses` accepts nothing from now on. Gives all that are to be woken: sleepers, and
+    /// those that stand by.
     pub fn close(&mut self, refuses: bool) -> (Vec<usize>, &[usize]) {
         self.queue.close(refuses);
         (self.wake(usize::MAX), self.posts.off())
@@ -409,8 +411,8 @@ impl<T> Group<T> {
         (needy && !before.0) || (needy_far && !before.1)
     }
 
-    /// Sets whether the group has workers to spare: a sleeper that it can do without, and nothing queued; and whether it may
-    /// help groups that are far.
+    /// Sets whether the group has workers to spare: a sleeper that it can do without, and nothing queued; and whether
+    /// it may help groups that are far.
     fn show_spare(&mut self) {
         if !self.crossing.is_possible() {
             return;

@@ -97,8 +97,8 @@ impl Posts {
         self.parked.retain(|&other| other != thread);
     }
 
-    /// `thread` of `post` is about to block. If nobody takes the post's tasks then, another one does from now on, if there
-    /// is one: `thread` may be off already, with a substitute that has blocked since.
+    /// `thread` of `post` is about to block. If nobody takes the post's tasks then, another one does from now on, if
+    /// there is one: `thread` may be off already, with a substitute that has blocked since.
     pub(super) fn block(
         &mut self,
         thread: usize,
@@ -128,8 +128,8 @@ impl Posts {
         }
     }
 
-    /// `thread` is off and about to park. If the one that has its post's place has blocked meanwhile, with nobody to take
-    /// it, `thread` does now.
+    /// `thread` is off and about to park. If the one that has its post's place has blocked meanwhile, with nobody to
+    /// take it, `thread` does now.
     pub(super) fn take_post(&mut self, thread: usize, post: impl Iterator<Item = usize>) -> bool {
         let holder = self.holder(post);
         let Some(holder) = holder.filter(|holder| self.blocked.contains(holder)) else {

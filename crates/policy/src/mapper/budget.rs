@@ -7,9 +7,9 @@
 //!    evicts what the others have there. One beside warm tables is borne; a second one makes the domain's cache
 //!    useless. Where no table fits the cache, there is nothing to protect and any number may share it;
 //! 2. whose cache is asked to hold the fewest *bytes more than it has*. A table asks for its size, at most for the
-//!    whole cache. Where the size of a cache is not known, all bytes count. They count twice where the table's memory is
-//!    that of another package, if that is known: what the cache does not hold comes from farther away, over a link with
-//!    less bandwidth than the memory behind it;
+//!    whole cache. Where the size of a cache is not known, all bytes count. They count twice where the table's memory
+//!    is that of another package, if that is known: what the cache does not hold comes from farther away, over a link
+//!    with less bandwidth than the memory behind it;
 //! 3. of the package of its *memory*, if that is known;
 //! 4. that is *nearest* to the table's present home: the same node, then the same package;
 //! 5. whose *link* to memory carries the fewest bytes a second;

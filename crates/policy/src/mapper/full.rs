@@ -2,11 +2,11 @@
 //!
 //! A full machine waits for memory, and how long depends on what its caches have. Time tells little of that then: a
 //! domain that waits for the socket is as busy as one that computes, and greedy boards by time put small tables beside
-//! streams on all domains. A board that balances bytes gives streams domains of their own more often. So it is looked at
-//! too, and taken if its busiest domain is no busier than the mapper lets any be, and its caches have [`MORE`] of what is
-//! read ([`super::misses`]). Only on one socket: what lies on another's memory costs more than a miss.
+//! streams on all domains. A draft that balances bytes gives streams domains of their own more often. So it is looked
+//! at too, and taken if its busiest domain is no busier than the mapper lets any be, and its caches have [`MORE`] of
+//! what is read ([`super::misses`]). Only on one socket: what lies on another's memory costs more than a miss.
 
-use super::board::{Board, Seat};
+use super::draft::{Draft, Spot};
 use super::greedy;
 use super::idle;
 use super::input::{Demand, DomainSpec, FULL, PlaceBy};
@@ -16,17 +16,18 @@ use super::misses::missed;
 use super::relabel::keep_most_at_home;
 use super::several;
 
-/// How many times as much caches must have of what is read. Boards that differ by less are alike, and none is worth a move.
+/// How many times as much caches must have of what is read. Boards that differ by less are alike, and none is worth a
+/// move.
 const MORE: f64 = 1.03;
 
-/// `board`, or one that balances bytes and is better. No domain of that has more than `goal` load per core.
+/// `draft`, or one that balances bytes and is better. No domain of that has more than `goal` load per core.
 pub(super) fn or_by_bytes(
-    board: Board,
+    draft: Draft,
     items: &[Item],
     machine: &Machine,
     goal: f64,
     stay: f64,
-) -> Board {
+) -> Draft {
     let load: f64 = items.iter().map(|item| item.load).sum();
     let read: f64 = items.iter().map(|item| item.traffic).sum();
     let package = |domain: usize| machine.spec(domain).package;
@@ -34,22 +35,22 @@ pub(super) fn or_by_bytes(
     let is_one_socket = (1..machine.len()).all(|domain| package(domain) == package(0));
     let is_full = machine.by_time() && machine.mean(load) >= FULL;
     if !is_full || !is_one_socket || read == 0.0 {
-        return board;
+        return draft;
     }
     let mut other = by_bytes(items, machine, stay);
     keep_most_at_home(&mut other, items, machine);
-    idle::seat(&mut other, items, machine);
+    idle::put(&mut other, items, machine);
     let is_level = other.rounded_peak(items, machine) <= goal;
-    let found = |board: &Board| read - missed(board, items, machine);
-    match is_level && found(&other) > MORE * found(&board) {
+    let found = |draft: &Draft| read - missed(draft, items, machine);
+    match is_level && found(&other) > MORE * found(&draft) {
         true => other,
-        false => board,
+        false => draft,
     }
 }
 
-/// From scratch, as the greedy does it where tables are placed by traffic. A table that needs several homes has as many as
-/// it reads fair shares of the bytes.
-fn by_bytes(items: &[Item], machine: &Machine, stay: f64) -> Board {
+/// From scratch, as the greedy does it where tables are placed by traffic. A table that needs several homes has as many
+/// as it reads fair shares of the bytes.
+fn by_bytes(items: &[Item], machine: &Machine, stay: f64) -> Draft {
     let specs: Vec<DomainSpec> = machine.specs().to_vec();
     let bytes = Machine::new(&specs, PlaceBy::Traffic);
     let fair = items.iter().map(|item| item.traffic).sum::<f64>() / bytes.len() as f64;
@@ -66,35 +67,35 @@ fn by_bytes(items: &[Item], machine: &Machine, stay: f64) -> Board {
         weighed
     });
     let (by_traffic, _) = greedy::from_scratch(&weighed.collect::<Vec<_>>(), &bytes, stay);
-    let mut board = Board::new(items.len(), machine);
-    for (index, (seat, item)) in by_traffic.seats.into_iter().zip(items).enumerate() {
+    let mut draft = Draft::new(items.len(), machine);
+    for (index, (spot, item)) in by_traffic.spots.into_iter().zip(items).enumerate() {
         if item.load == 0.0 {
             continue;
         }
         // Of what reads nothing that is known, only the load says where homes are to be.
         if item.traffic == 0.0 && item.least_homes > 1 {
-            several::seat(&mut board, index, item, &[], machine);
+            several::put(&mut draft, index, item, &[], machine);
             continue;
         }
-        let seat = match seat {
-            Seat::Several(shares) => {
+        let spot = match spot {
+            Spot::Several(shares) => {
                 let load = |bytes: f64| bytes * item.load / item.traffic;
                 let shares = shares.into_iter();
-                Seat::Several(
+                Spot::Several(
                     shares
                         .map(|(domain, bytes)| (domain, load(bytes)))
                         .collect(),
                 )
             }
-            Seat::One(domain) => Seat::One(domain),
+            Spot::One(domain) => Spot::One(domain),
             // It reads nothing that is known.
-            Seat::AsNow | Seat::Nowhere => {
-                Seat::One(board.receiver(item, machine, 0.0, f64::INFINITY))
+            Spot::AsNow | Spot::Nowhere => {
+                Spot::One(draft.receiver(item, machine, 0.0, f64::INFINITY))
             }
         };
-        board.sit(index, item, seat);
+        draft.put(index, item, spot);
     }
-    board
+    draft
 }
 
 #[cfg(test)]
@@ -117,8 +118,8 @@ mod tests {
         (0..count).map(domain).collect()
     }
 
-    /// Tables of so many caches that read so many GB a second, and ask for `use_of` of the machine in all, each for so many
-    /// parts.
+    /// Tables of so many caches that read so many GB a second, and ask for `use_of` of the machine in all, each for so
+    /// many parts.
     fn demands(tables: &[(f64, f64, f64)], domains: u32, use_of: f64) -> Vec<Demand> {
         let parts: f64 = tables.iter().map(|table| table.2).sum();
         let cores = f64::from(domains * CORES);
@@ -136,8 +137,8 @@ mod tests {
         (0..).zip(tables).map(demand).collect()
     }
 
-    /// What caches have of what is read with the board by time, as near to `current` as balance allows, and with what is
-    /// taken instead, whether that is another, and by how much its busiest domain is above what is allowed.
+    /// What caches have of what is read with the draft by time, as near to `current` as balance allows, and with what
+    /// is taken instead, whether that is another, and by how much its busiest domain is above what is allowed.
     fn compared(
         demands: &[Demand],
         domains: &[DomainSpec],
@@ -150,21 +151,21 @@ mod tests {
             several::homes_wanted(item, total, &machine, &config)
         });
         let (mut fresh, goal) = greedy::from_scratch(&items, &machine, config.stay);
-        idle::seat(&mut fresh, &items, &machine);
+        idle::put(&mut fresh, &items, &machine);
         let near = config.stay * machine.mean(total);
         let kept = incremental::from_current(&items, &machine, goal, near);
-        let board = kept.unwrap_or(fresh);
+        let draft = kept.unwrap_or(fresh);
         let read: f64 = items.iter().map(|item| item.traffic).sum();
-        let (seats, before) = (board.seats.clone(), missed(&board, &items, &machine));
-        let taken = or_by_bytes(board, &items, &machine, goal, config.stay);
-        assert!(!taken.seats.contains(&Seat::Nowhere));
+        let (spots, before) = (draft.spots.clone(), missed(&draft, &items, &machine));
+        let taken = or_by_bytes(draft, &items, &machine, goal, config.stay);
+        assert!(!taken.spots.contains(&Spot::Nowhere));
         let found = [before, missed(&taken, &items, &machine)].map(|missed| read - missed);
         let over = taken.rounded_peak(&items, &machine) / goal - 1.0;
-        (found, taken.seats != seats, over)
+        (found, taken.spots != spots, over)
     }
 
-    /// The paper's lists as a seed draws them: caches, GB a second, parts of the time. The small ones are read from caches, so
-    /// they take less time for each byte.
+    /// The paper's lists as a seed draws them: caches, GB a second, parts of the time. The small ones are read from
+    /// caches, so they take less time for each byte.
     const LISTS: [(f64, f64, f64); 15] = [
         (1.6, 23.5, 0.237),
         (1.9, 11.3, 0.15),

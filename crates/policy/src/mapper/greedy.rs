@@ -1,33 +1,33 @@
-//! Placements from an empty machine: the two-ended hot-cold greedy, and the better of it and hottest-first.
+//! Placements from an empty machine: the two-ended hot-cold greedy, or hottest-first where better.
 //!
-//! Tables with several homes are poured first. Whole tables follow, from both ends of the list by load ([`two_ended`]) or
-//! hottest first. [`from_scratch`] takes the better, so all bounds hold of it.
+//! Tables with several homes are poured first, then whole tables from both ends of the list by load ([`two_ended`]) or
+//! hottest first. [`from_scratch`] takes the better: all bounds hold.
 //!
-//! **Bounds** for whole tables. `w[d]` are the cores of domain `d`, `W` all cores, `m` the domains, `u` the mean load per core,
-//! `t` the load put last on the domain that ends busiest, from the hot end if that is above `u`.
+//! **Bounds** for whole tables. `w[d]` are the cores of domain `d`, `W` all cores, `m` the domains, `u` the mean load a
+//! core, `t` the last load on the busiest domain, from the hot end if that is above `u`.
 //!
-//! 1. *Two-ended, any sizes: at most `u + (m - 1) t / W`* (R. L. Graham, Bounds for Certain Multiprocessing Anomalies, 1966).
-//!    `t` went where `(L[d] + t) / w[d]` is least, at most its weighted mean `(sum of L + m t) / W <= (u W - t + m t) / W`.
-//! 2. *Two-ended, equal domains: at most `3/2 - 1/(2m)` times the optimum.* Unless `t` is alone, each domain's first table came
-//!    from the hot end before it. Two of these `m + 1` share a domain in any placement: the optimum is at least `2 t`. Loads 2,
-//!    2, 2, 1, 1 on two domains reach it.
-//! 3. *Hottest first, equal domains: `4/3 - 1/(3m)`* (R. L. Graham, Bounds on Multiprocessing Timing Anomalies, 1969).
-//! 4. *Hottest first, any sizes: `2 - 2/(m + 1)`* (T. Gonzalez, O. H. Ibarra and S. Sahni, Bounds for LPT Schedules on Uniform
+//! 1. *Two-ended, any sizes: at most `u + (m - 1) t / W`* (Graham, Bounds for Certain Multiprocessing Anomalies, 1966).
+//!    `t` went where `(L[d] + t) / w[d]` is least: at most `(sum of L + m t) / W <= (u W - t + m t) / W`.
+//! 2. *Two-ended, equal domains: `3/2 - 1/(2m)` times the optimum.* Unless `t` is alone, each domain's first table came
+//!    from the hot end before it. Two of these `m + 1` share a domain, so the optimum is at least `2 t`. Loads 2, 2, 2,
+//!    1, 1 on two domains reach it.
+//! 3. *Hottest first, equal domains: `4/3 - 1/(3m)`* (Graham, Bounds on Multiprocessing Timing Anomalies, 1969).
+//! 4. *Hottest first, any sizes: `2 - 2/(m + 1)`* (Gonzalez, Ibarra, Sahni, Bounds for LPT Schedules on Uniform
 //!    Processors, 1977).
 //!
-//! Placed by time, hottest first with an eye to caches and links (`budget`) wins if its busiest domain is at most `1 + stay`
-//! times as busy. The bounds then hold times `1 + stay`.
+//! Placed by time, hottest first by caches and links (`budget`) wins at up to `1 + stay` times the load; bounds hold
+//! times that.
 
-use super::board::{Board, Seat};
+use super::draft::{Draft, Spot};
 use super::item::{Item, hottest_first};
 use super::machine::Machine;
 use super::several;
 
-/// Seats every item with load; those without stay unseated. Also returns the highest level that counts as about as
+/// Puts every item with load; those without stay nowhere. Also returns the highest level that counts as about as
 /// good: `1 + stay` times the better of the two orders.
-pub(super) fn from_scratch(items: &[Item], machine: &Machine, stay: f64) -> (Board, f64) {
+pub(super) fn from_scratch(items: &[Item], machine: &Machine, stay: f64) -> (Draft, f64) {
     let both_ends = two_ended(items, machine);
-    let hot_end = seat_all(items, machine, Order::HotEnd);
+    let hot_end = put_all(items, machine, Order::HotEnd);
     let best = if hot_end.peak(machine) < both_ends.peak(machine) {
         hot_end
     } else {
@@ -35,7 +35,7 @@ pub(super) fn from_scratch(items: &[Item], machine: &Machine, stay: f64) -> (Boa
     };
     let goal = best.peak(machine) * (1.0 + stay);
     if machine.by_time() {
-        let roomy = seat_all(items, machine, Order::Room { stay });
+        let roomy = put_all(items, machine, Order::Room { stay });
         if roomy.peak(machine) <= goal {
             return (roomy, goal);
         }
@@ -43,9 +43,9 @@ pub(super) fn from_scratch(items: &[Item], machine: &Machine, stay: f64) -> (Boa
     (best, goal)
 }
 
-/// Seats every item with load, whole tables from both ends; those without stay unseated.
-pub(super) fn two_ended(items: &[Item], machine: &Machine) -> Board {
-    seat_all(items, machine, Order::BothEnds)
+/// Puts every item with load, whole tables from both ends; those without stay nowhere.
+pub(super) fn two_ended(items: &[Item], machine: &Machine) -> Draft {
+    put_all(items, machine, Order::BothEnds)
 }
 
 /// In which order whole tables are taken.
@@ -59,23 +59,23 @@ enum Order {
     },
 }
 
-fn seat_all(items: &[Item], machine: &Machine, by: Order) -> Board {
-    let mut board = Board::new(items.len(), machine);
+fn put_all(items: &[Item], machine: &Machine, by: Order) -> Draft {
+    let mut draft = Draft::new(items.len(), machine);
     let order = hottest_first(items);
     let (split, whole): (Vec<usize>, Vec<usize>) = order
         .into_iter()
         .partition(|&index| items[index].wanted > 1);
     for &index in &split {
-        several::seat(&mut board, index, &items[index], &[], machine);
+        several::put(&mut draft, index, &items[index], &[], machine);
     }
     let total: f64 = items.iter().map(|item| item.load).sum();
     match by {
         Order::BothEnds => {
-            seat_from_both_ends(&whole, items, &mut board, machine, machine.mean(total));
+            put_from_both_ends(&whole, items, &mut draft, machine, machine.mean(total));
         }
         Order::HotEnd => {
             for &index in &whole {
-                seat_where_least(index, items, &mut board, machine);
+                put_where_least(index, items, &mut draft, machine);
             }
         }
         Order::Room { stay } => {
@@ -85,41 +85,41 @@ fn seat_all(items: &[Item], machine: &Machine, by: Order) -> Board {
                 .iter()
                 .partition(|&&index| machine.exceeds_all_caches(items[index].size));
             for &index in streams.iter().chain(&others) {
-                let domain = board.receiver(&items[index], machine, near, f64::INFINITY);
-                board.sit(index, &items[index], Seat::One(domain));
+                let domain = draft.receiver(&items[index], machine, near, f64::INFINITY);
+                draft.put(index, &items[index], Spot::One(domain));
             }
         }
     }
     // Whole tables come in lumps; the poured ones can even them out.
-    several::level(&mut board, &split, items, machine);
-    board
+    several::level(&mut draft, &split, items, machine);
+    draft
 }
 
-/// Seats `order` (hottest first): the hottest where it weighs least, then the coldest beside it if that
+/// Puts `order` (hottest first): the hottest where it weighs least, then the coldest beside it if that
 /// keeps the domain at or under the mean.
-fn seat_from_both_ends(
+fn put_from_both_ends(
     order: &[usize],
     items: &[Item],
-    board: &mut Board,
+    draft: &mut Draft,
     machine: &Machine,
     mean: f64,
 ) {
     let mut rest = order;
     while let [hottest, others @ ..] = rest {
         rest = others;
-        let domain = seat_where_least(*hottest, items, board, machine);
+        let domain = put_where_least(*hottest, items, draft, machine);
         if let [others @ .., coldest] = rest
-            && board.load[domain] + items[*coldest].load <= mean * machine.cores(domain)
+            && draft.load[domain] + items[*coldest].load <= mean * machine.cores(domain)
         {
             rest = others;
-            board.sit(*coldest, &items[*coldest], Seat::One(domain));
+            draft.put(*coldest, &items[*coldest], Spot::One(domain));
         }
     }
 }
 
-/// Seats a whole table where the load per core is least with it; returns that domain.
-fn seat_where_least(index: usize, items: &[Item], board: &mut Board, machine: &Machine) -> usize {
-    let domain = machine.least_loaded(&board.load, items[index].load);
-    board.sit(index, &items[index], Seat::One(domain));
+/// Puts a whole table where the load per core is least with it; returns that domain.
+fn put_where_least(index: usize, items: &[Item], draft: &mut Draft, machine: &Machine) -> usize {
+    let domain = machine.least_loaded(&draft.load, items[index].load);
+    draft.put(index, &items[index], Spot::One(domain));
     domain
 }

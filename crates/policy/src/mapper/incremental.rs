@@ -9,12 +9,12 @@
 //!    once. The choice of table keeps the load moved near the excess that has to go. Where tables are placed by time,
 //!    caches and links decide between receivers that are about equally busy (`budget`).
 //!
-//! 5. Tables that have to have several homes shift one home at a time from the busiest domain to the one with the most room,
-//!    and then all weights, at most as many times as there are domains.
+//! 5. Tables that have to have several homes shift one home at a time from the busiest domain to the one with the most
+//!    room, and then all weights, at most as many times as there are domains.
 //!
 //! If that does not reach the goal, there is no incremental plan and the greedy's is taken.
 
-use super::board::{Board, Seat};
+use super::draft::{Draft, Spot};
 use super::idle;
 use super::item::{Item, hottest_first, main_home};
 use super::machine::Machine;
@@ -33,66 +33,66 @@ pub(super) fn from_current(
     machine: &Machine,
     goal: f64,
     near: f64,
-) -> Option<Board> {
+) -> Option<Draft> {
     // By rounded weights, or what reaches the goal by a hair now would miss it at the next look, and move again.
-    let reached = |board: &Board| board.rounded_peak(items, machine) <= goal * (1.0 + TOLERANCE);
+    let reached = |draft: &Draft| draft.rounded_peak(items, machine) <= goal * (1.0 + TOLERANCE);
     let order = hottest_first(items);
     if order.iter().all(|&index| items[index].homes().is_empty()) {
         return None;
     }
-    let mut board = as_now(items, &order, machine, near);
-    if reached(&board) {
-        return Some(board);
+    let mut draft = as_now(items, &order, machine, near);
+    if reached(&draft) {
+        return Some(draft);
     }
     let split: Vec<usize> = order
         .into_iter()
         .filter(|&index| items[index].wanted > 1)
         .collect();
-    several::level(&mut board, &split, items, machine);
-    if !reached(&board) {
-        unload(&mut board, items, machine, goal, near);
-        several::level(&mut board, &split, items, machine);
+    several::level(&mut draft, &split, items, machine);
+    if !reached(&draft) {
+        unload(&mut draft, items, machine, goal, near);
+        several::level(&mut draft, &split, items, machine);
     }
     for _ in 0..machine.len() {
-        if reached(&board) || !shift_home(&mut board, items, machine, goal) {
+        if reached(&draft) || !shift_home(&mut draft, items, machine, goal) {
             break;
         }
-        several::level(&mut board, &split, items, machine);
+        several::level(&mut draft, &split, items, machine);
     }
-    reached(&board).then_some(board)
+    reached(&draft).then_some(draft)
 }
 
-/// Step 1: all items seated, none moved that need not be.
-fn as_now(items: &[Item], order: &[usize], machine: &Machine, near: f64) -> Board {
-    let mut board = Board::new(items.len(), machine);
+/// Step 1: all items put, none moved that need not be.
+fn as_now(items: &[Item], order: &[usize], machine: &Machine, near: f64) -> Draft {
+    let mut draft = Draft::new(items.len(), machine);
     for (index, item) in items.iter().enumerate() {
         if item.can_stay() {
-            board.sit(index, item, Seat::AsNow);
+            draft.put(index, item, Spot::AsNow);
         } else if item.wanted == 1
             && let Some(home) = main_home(item)
         {
-            board.sit(index, item, Seat::One(home));
+            draft.put(index, item, Spot::One(home));
         }
     }
     for &index in order {
         let item = &items[index];
-        if board.seats[index] != Seat::Nowhere {
+        if draft.spots[index] != Spot::Nowhere {
             continue;
         }
         if item.wanted > 1 {
             let keep = item.heaviest_homes();
-            several::seat(&mut board, index, item, &keep, machine);
+            several::put(&mut draft, index, item, &keep, machine);
         } else {
-            let domain = board.receiver(item, machine, near, f64::INFINITY);
-            board.sit(index, item, Seat::One(domain));
+            let domain = draft.receiver(item, machine, near, f64::INFINITY);
+            draft.put(index, item, Spot::One(domain));
         }
     }
     let poured: Vec<usize> = order
         .iter()
         .copied()
-        .filter(|&index| matches!(board.seats[index], Seat::Several(_)))
+        .filter(|&index| matches!(draft.spots[index], Spot::Several(_)))
         .collect();
-    several::level(&mut board, &poured, items, machine);
-    idle::seat(&mut board, items, machine);
-    board
+    several::level(&mut draft, &poured, items, machine);
+    idle::put(&mut draft, items, machine);
+    draft
 }

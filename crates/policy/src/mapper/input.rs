@@ -19,8 +19,8 @@ pub struct DomainSpec {
     /// Cores (workers) that serve its tables: the measure of its size. A domain with 0 gets no tables
     /// unless all have 0.
     pub cores: u32,
-    /// How much one of its cores does in a time, on the mean: 1.0 is the fastest kind of core of the machine. Slow cores
-    /// count for as much less, and loads are in time of the fastest. A value that is no positive number counts as 1.0.
+    /// The mean speed of its cores: 1.0 is the machine's fastest kind of core. Loads are in time of the fastest. A
+    /// value that is no positive number counts as 1.0.
     pub speed: f64,
     /// Bytes per second that it pulls when all its cores are busy, if that has been measured. Of use only where tables
     /// are placed by traffic.
@@ -94,14 +94,15 @@ pub struct Demand {
     /// Its size in bytes: with the size of the cache, what it asks a home's cache to hold. Ignored where tables are
     /// placed by traffic.
     pub size: u64,
-    /// The package whose NUMA nodes hold its memory, if it is one and known. Ignored where tables are placed by traffic.
+    /// The package whose NUMA nodes hold its memory, if it is one and known. Ignored where tables are placed by
+    /// traffic.
     pub package: Option<u32>,
-    /// Each package has its memory, or gets a copy once it has homes there: so it is near wherever it lives, and its homes
-    /// are spread over all packages. Ignored where tables are placed by traffic.
+    /// Each package has its memory, or gets a copy once it has homes there: so it is near wherever it lives, and its
+    /// homes are spread over all packages. Ignored where tables are placed by traffic.
     pub everywhere: bool,
-    /// It gets at least so many homes, or all domains that have cores if those are fewer, however little it is asked
-    /// for: the replicas that survive the loss of a home. 0 counts as 1. [`hot_cold`](crate::hot_cold) ignores it. If
-    /// the table is named several times, the largest counts.
+    /// The least number of homes that it gets whatever its load, or all domains with cores if those are fewer: replicas
+    /// that survive the loss of a home. 0 counts as 1. [`hot_cold`](crate::hot_cold) ignores it. If the table is named
+    /// several times, the largest counts.
     pub least_homes: u32,
 }
 
@@ -134,22 +135,23 @@ pub enum PlaceBy {
 }
 
 settings! {
-    /// Thresholds of [`assign_homes`](crate::assign_homes). A value that is NaN or out of its range is replaced by its default.
+    /// Thresholds of [`assign_homes`](crate::assign_homes). A value that is NaN or out of its range is replaced by its
+    /// default.
     pub struct MapperConfig {
         /// What is balanced.
         pub placing: PlaceBy = PlaceBy::Time,
-        /// A table gets several homes when its load exceeds this part of the capacity of its home: of its cores, or where
-        /// tables are placed by traffic, of the bytes per second that it can pull.
+        /// A table gets several homes when its load exceeds this part of the capacity of its home: of its cores, or
+        /// where tables are placed by traffic, of the bytes per second that it can pull.
         ///
         /// Default 0.7: by Erlang's C formula, queries wait 0.1 service times for one of the 8 cores of a CCD
         /// at 70 % use, 0.9 at 90 % and 2.1 at 95 %; running on a cold cache costs about one. So the table is
         /// split before waiting costs more than a second cold cache does.
         ///
-        /// A cache that holds a part of a table saves that part at most. So where tables are placed by time, the threshold of
-        /// a table that exceeds its home's cache is the utilisation at which queries wait for that part of the time that
-        /// they wait for at `saturation`: with 8 cores and the default 0.50 for a table of 5 caches, 0.28 for 50 and more.
-        /// In the simulator p99 at half load fell by 2 to 28 % for the paper's graphs, and p999 by 9 to 44 %; saturated
-        /// machines saw no difference (results/lab/2026-11/simulation.md).
+        /// A cache that holds a part of a table saves that part at most. So where tables are placed by time, the
+        /// threshold of a table that exceeds its home's cache is the utilisation at which queries wait for that part of
+        /// the time that they wait for at `saturation`: with 8 cores and the default 0.50 for a table of 5 caches, 0.28
+        /// for 50 and more. In the simulator p99 at half load fell by 2 to 28 % for the paper's graphs, and p999 by 9
+        /// to 44 %; saturated machines saw no difference (results/lab/2026-11/simulation.md).
         pub saturation: f64 = 0.7,
         /// It goes back to fewer homes only below this part; never above `saturation`.
         ///
@@ -162,8 +164,8 @@ settings! {
         /// Default 1.1: below it, splitting lowers the busiest domain by less than 9 %, and spends a second
         /// copy of the table's hot data in cache for it.
         pub oversize: f64 = 1.1,
-        /// The same where tables are placed by traffic and no capacity has been measured, so that saturation is not known.
-        /// At least 1.
+        /// The same where tables are placed by traffic and no capacity has been measured, so that saturation is not
+        /// known. At least 1.
         ///
         /// Default 1.5: without evidence of saturation, the imbalance that no whole-table placement can mend
         /// has to reach the default threshold of the fast window ([`TriggerConfig`](crate::TriggerConfig)).
@@ -174,8 +176,8 @@ settings! {
         /// Default 0.1: a tenth of a domain's time is about what refilling one evicted working set costs in
         /// each fast window when traffic keeps shifting, so a better balance would not be earned back.
         ///
-        /// Where tables are placed by time, domains whose levels differ by no more than this part of the mean also count as
-        /// equally busy: of those, the one whose cache has most room gets a table.
+        /// Where tables are placed by time, domains whose levels differ by no more than this part of the mean also
+        /// count as equally busy: of those, the one whose cache has most room gets a table.
         pub stay: f64 = 0.1,
     }
 }

@@ -1,10 +1,10 @@
-//! Tables as the mapper seats them.
+//! Tables as the mapper places them.
 
 use super::input::{Demand, DomainSpec};
 use super::machine::{Machine, clean};
 use crate::{Homes, TableId};
 
-/// A table to be seated.
+/// A table to be placed.
 pub(super) struct Item<'a> {
     pub(super) table: TableId,
     /// Clean, in the unit of what is balanced.

@@ -1,14 +1,14 @@
 //! How much of what tables read their homes' caches do not have.
 //!
-//! A cache that evicts what was not read for longest keeps about what was read in its last `t` seconds, the same `t` for
-//! all that it is asked for (H. Che, Y. Tung and Z. Wang, Hierarchical Web Caching Systems, IEEE Journal on Selected Areas
-//! in Communications 20, 2002). Of a table of `s` bytes of which `r` bytes a second are read, each byte alike, it has
-//! `s (1 - exp(-r t / s))` bytes then, and `t` is that time for which these sum up to the cache. So a small table beside
-//! one that streams through the cache finds less of itself there than beside other small ones.
+//! A cache that evicts what was not read for longest keeps about what was read in its last `t` seconds, the same `t`
+//! for all that it is asked for (H. Che, Y. Tung and Z. Wang, Hierarchical Web Caching Systems, IEEE Journal on
+//! Selected Areas in Communications 20, 2002). Of a table of `s` bytes of which `r` bytes a second are read, each byte
+//! alike, it has `s (1 - exp(-r t / s))` bytes then, and `t` is that time for which these sum up to the cache. So a
+//! small table beside one that streams through the cache finds less of itself there than beside other small ones.
 //!
 //! Queries prefer some rows, so caches have more than this says. It is for comparing boards, not for what they miss.
 
-use super::board::{Board, for_each_share};
+use super::draft::{Draft, for_each_share};
 use super::item::Item;
 use super::machine::Machine;
 
@@ -36,11 +36,11 @@ impl Reads {
 }
 
 /// Bytes a second that all caches together miss; 0 where the size of caches is not known.
-pub(super) fn missed(board: &Board, items: &[Item], machine: &Machine) -> f64 {
+pub(super) fn missed(draft: &Draft, items: &[Item], machine: &Machine) -> f64 {
     let mut on = vec![Vec::new(); machine.len()];
-    for (item, seat) in items.iter().zip(&board.seats) {
+    for (item, spot) in items.iter().zip(&draft.spots) {
         if item.load > 0.0 && item.traffic > 0.0 && item.size > 0 {
-            for_each_share(item, seat, |domain, load| {
+            for_each_share(item, spot, |domain, load| {
                 on[domain].push(Reads {
                     rate: item.traffic * load / item.load,
                     size: item.size as f64,

@@ -1,25 +1,28 @@
-//! Which domains are home to which tables: the hot-cold greedy, several homes for hot tables, as few moves as balance allows.
+//! Which domains are home to which tables: the hot-cold greedy, several homes for hot tables, as few moves as balance
+//! allows.
 //!
 //! [`assign_homes`] decides in five steps:
 //!
 //! 1. **How many homes** each table needs (`several`): one, unless it saturates a domain or has to have more.
-//! 2. **The best balance**: from scratch, the two-ended greedy or hottest first, whichever ends lower (`greedy`). Its bins go
-//!    to the domains where most of their load lives already (`relabel`).
-//! 3. **The least movement**: from the current placement, only what makes the busiest domain too busy is moved, to where there
-//!    is room (`incremental`, `unload`).
-//! 4. The third wins if its busiest domain is within [`MapperConfig::stay`] of the second's; otherwise the second does. So
-//!    with unchanged load nothing moves.
-//! 5. **Bytes**, where tables are placed by time and that is asked for in full (`full`): a placement that balances what tables
-//!    read wins if caches miss less with it (`misses`).
+//! 2. **The best balance**: from scratch, the two-ended greedy or hottest first, whichever ends lower (`greedy`). Its
+//!    bins go to the domains where most of their load lives already (`relabel`).
+//! 3. **The least movement**: from the current placement, only what makes the busiest domain too busy is moved, to
+//!    where there is room (`incremental`, `unload`).
+//! 4. The third wins if its busiest domain is within [`MapperConfig::stay`] of the second's; otherwise the second does.
+//!    So with unchanged load nothing moves.
+//! 5. **Bytes**, where tables are placed by time and that is asked for in full (`full`): a placement that balances what
+//!    tables read wins if caches miss less with it (`misses`).
 //!
-//! A table's *load* is balanced, per core: core-seconds per second, or bytes per second ([`PlaceBy`](crate::PlaceBy)). By time,
-//! a table goes to that one of about equally busy domains whose cache and link have most room for it (`budget`).
+//! A table's *load* is balanced, per core: core-seconds per second, or bytes per second ([`PlaceBy`](crate::PlaceBy)).
+//! By time, a table goes to that one of about equally busy domains whose cache and link have most room for it
+//! (`budget`).
 //!
-//! Everything is deterministic; ties go to the lowest id. The cost is `O(tables * (log tables + domains))` for tables with one
-//! home, and `domains * log domains` for each with several, at most `domains` times if homes shift one at a time.
+//! Everything is deterministic; ties go to the lowest id. The cost is `O(tables * (log tables + domains))` for tables
+//! with one home, and `domains * log domains` for each with several, at most `domains` times if homes shift one at a
+//! time.
 
-mod board;
 mod budget;
+mod draft;
 mod full;
 mod greedy;
 mod idle;
@@ -36,7 +39,7 @@ mod unload;
 use std::collections::BTreeMap;
 
 use crate::{Homes, Placement, TableId};
-use board::{Board, Seat};
+use draft::{Draft, Spot};
 use item::Item;
 use machine::{Machine, clean};
 
@@ -102,9 +105,9 @@ pub fn hot_cold(demands: &[Demand], domains: &[DomainSpec]) -> Assignment {
         return Assignment::default();
     }
     let items = gather(demands, &machine, None, |_| 1);
-    let mut board = greedy::two_ended(&items, &machine);
-    idle::seat(&mut board, &items, &machine);
-    finish(&items, board, &machine)
+    let mut draft = greedy::two_ended(&items, &machine);
+    idle::put(&mut draft, &items, &machine);
+    finish(&items, draft, &machine)
 }
 
 /// Homes for all tables in `demands`, as near to `current` as balance allows; see the module's steps.
@@ -150,16 +153,16 @@ pub fn assign_homes(
     });
     let (mut fresh, goal) = greedy::from_scratch(&items, &machine, config.stay);
     let near = config.stay * machine.mean(total);
-    let board = match incremental::from_current(&items, &machine, goal, near) {
-        Some(board) => board,
+    let draft = match incremental::from_current(&items, &machine, goal, near) {
+        Some(draft) => draft,
         None => {
             relabel::keep_most_at_home(&mut fresh, &items, &machine);
-            idle::seat(&mut fresh, &items, &machine);
+            idle::put(&mut fresh, &items, &machine);
             fresh
         }
     };
-    let board = full::or_by_bytes(board, &items, &machine, goal, config.stay);
-    finish(&items, board, &machine)
+    let draft = full::or_by_bytes(draft, &items, &machine, goal, config.stay);
+    finish(&items, draft, &machine)
 }
 
 /// How many homes each table should have, in the order of `demands`, given the homes that `current`
@@ -284,15 +287,15 @@ fn gather<'a>(
         .collect()
 }
 
-/// The board as homes.
-fn finish(items: &[Item], board: Board, machine: &Machine) -> Assignment {
+/// The homes of a finished draft.
+fn finish(items: &[Item], draft: Draft, machine: &Machine) -> Assignment {
     let mut homes = BTreeMap::new();
-    for (item, seat) in items.iter().zip(board.seats) {
-        let chosen = match (seat, item.current) {
-            (Seat::AsNow, Some(current)) => current.clone(),
-            (Seat::One(domain), _) => Homes::single(machine.id(domain)),
-            (Seat::Several(shares), _) => machine.homes(&shares),
-            (Seat::AsNow | Seat::Nowhere, _) => unreachable!("every item has been seated"),
+    for (item, spot) in items.iter().zip(draft.spots) {
+        let chosen = match (spot, item.current) {
+            (Spot::AsNow, Some(current)) => current.clone(),
+            (Spot::One(domain), _) => Homes::single(machine.id(domain)),
+            (Spot::Several(shares), _) => machine.homes(&shares),
+            (Spot::AsNow | Spot::Nowhere, _) => unreachable!("every item has been put"),
         };
         homes.insert(item.table, chosen);
     }

@@ -13,7 +13,7 @@ pub struct DomainTally {
     pub id: DomainId,
     /// Its cores.
     pub cores: u32,
-    /// How much one of them does in a time, as in [`DomainSpec`](crate::DomainSpec).
+    /// Their mean speed, as in [`DomainSpec`](crate::DomainSpec).
     pub speed: f64,
     /// Load of its tables, measured or expected: core-seconds or bytes per second, the same for all domains.
     pub load: f64,

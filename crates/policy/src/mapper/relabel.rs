@@ -6,15 +6,15 @@
 //! A swap between domains with as many cores of one speed changes no load per core, so balance is kept. Their caches
 //! must be equal too, so that what fits one fits the other.
 
-use super::board::{Board, Seat, for_each_share};
+use super::draft::{Draft, Spot, for_each_share};
 use super::input::DomainSpec;
 use super::item::Item;
 use super::machine::Machine;
 
-/// Renames the domains of all seats and loads on the board.
-pub(super) fn keep_most_at_home(board: &mut Board, items: &[Item], machine: &Machine) {
+/// Renames the domains of all spots and loads on the draft.
+pub(super) fn keep_most_at_home(draft: &mut Draft, items: &[Item], machine: &Machine) {
     let domains = machine.len();
-    let at_home = load_at_home(board, items, domains);
+    let at_home = load_at_home(draft, items, domains);
     let mut pairs: Vec<(f64, usize, usize)> = Vec::new();
     for bin in 0..domains {
         for domain in 0..domains {
@@ -41,14 +41,14 @@ pub(super) fn keep_most_at_home(board: &mut Board, items: &[Item], machine: &Mac
         }
     }
     let domain_of = |bin: usize| domain_of[bin].expect("domains of equal size match up");
-    rename(board, domain_of);
+    rename(draft, domain_of);
 }
 
 /// Load that stays at home if a bin becomes a domain, at `[bin * domains + domain]`.
-fn load_at_home(board: &Board, items: &[Item], domains: usize) -> Vec<f64> {
+fn load_at_home(draft: &Draft, items: &[Item], domains: usize) -> Vec<f64> {
     let mut at_home = vec![0.0; domains * domains];
-    for (item, seat) in items.iter().zip(&board.seats) {
-        for_each_share(item, seat, |bin, load| {
+    for (item, spot) in items.iter().zip(&draft.spots) {
+        for_each_share(item, spot, |bin, load| {
             for &(domain, share) in item.homes() {
                 at_home[bin * domains + domain] += load.min(item.load * share);
             }
@@ -57,23 +57,23 @@ fn load_at_home(board: &Board, items: &[Item], domains: usize) -> Vec<f64> {
     at_home
 }
 
-fn rename(board: &mut Board, domain_of: impl Fn(usize) -> usize) {
-    for seat in &mut board.seats {
-        match seat {
-            Seat::One(domain) => *domain = domain_of(*domain),
-            Seat::Several(shares) => {
+fn rename(draft: &mut Draft, domain_of: impl Fn(usize) -> usize) {
+    for spot in &mut draft.spots {
+        match spot {
+            Spot::One(domain) => *domain = domain_of(*domain),
+            Spot::Several(shares) => {
                 for (domain, _) in shares.iter_mut() {
                     *domain = domain_of(*domain);
                 }
             }
-            Seat::AsNow | Seat::Nowhere => {}
+            Spot::AsNow | Spot::Nowhere => {}
         }
     }
-    let (load, tables) = (board.load.clone(), board.tables.clone());
-    let budgets = board.budgets.clone();
+    let (load, tables) = (draft.load.clone(), draft.tables.clone());
+    let budgets = draft.budgets.clone();
     for bin in 0..load.len() {
-        board.load[domain_of(bin)] = load[bin];
-        board.tables[domain_of(bin)] = tables[bin];
-        board.budgets[domain_of(bin)] = budgets[bin];
+        draft.load[domain_of(bin)] = load[bin];
+        draft.tables[domain_of(bin)] = tables[bin];
+        draft.budgets[domain_of(bin)] = budgets[bin];
     }
 }

@@ -4,7 +4,7 @@
 //! part, and the rest goes where the load per core is least until the homes stand level.
 
 use super::MapperConfig;
-use super::board::{Board, Seat};
+use super::draft::{Draft, Spot};
 use super::item::{Item, main_home};
 use super::machine::Machine;
 use crate::wait::{predicted_wait, utilisation_at};
@@ -74,23 +74,17 @@ fn capacity(homes: &[(usize, f64)], machine: &Machine) -> Option<f64> {
         .or_else(|| machine.mean_capacity())
 }
 
-/// Seats an item with load that wants several homes on the domains in `keep` (at most as many as it wants) and on
-/// the least loaded others. Whoever seats items that have to have several levels them at the end: they take even parts
+/// Puts an item with load that wants several homes on the domains in `keep` (at most as many as it wants) and on
+/// the least loaded others. Call [`level`] after all items that have to have several are put: they take even parts
 /// here. Were they poured one by one, all domains would soon stand equally high, and the first have most homes.
-pub(super) fn seat(
-    board: &mut Board,
-    index: usize,
-    item: &Item,
-    keep: &[usize],
-    machine: &Machine,
-) {
-    let level = |domain: usize| board.load[domain] / machine.cores(domain);
+pub(super) fn put(draft: &mut Draft, index: usize, item: &Item, keep: &[usize], machine: &Machine) {
+    let level = |domain: usize| draft.load[domain] / machine.cores(domain);
     let homes = choose(item, keep, level, machine);
     let shares = match item.least_homes {
-        1 => pour(item.load, &homes, &board.load, machine),
+        1 => pour(item.load, &homes, &draft.load, machine),
         _ => even(item.load, &homes),
     };
-    board.sit(index, item, Seat::Several(shares));
+    draft.put(index, item, Spot::Several(shares));
 }
 
 fn even(load: f64, homes: &[usize]) -> Vec<(usize, f64)> {
@@ -98,9 +92,9 @@ fn even(load: f64, homes: &[usize]) -> Vec<(usize, f64)> {
     homes.iter().map(|&domain| (domain, part)).collect()
 }
 
-/// As many homes as the item wants: those in `keep`, and of the others those with the lowest `level`; of equals the nearest
-/// to its home, then the lowest. Where each package may have its memory, each gets its part of the homes: one package's
-/// memory would give the bytes of a second for all of them.
+/// As many homes as the item wants: those in `keep`, and of the others those with the lowest `level`; of equals the
+/// nearest to its home, then the lowest. Where each package may have its memory, each gets its part of the homes: one
+/// package's memory would give the bytes of a second for all of them.
 pub(super) fn choose(
     item: &Item,
     keep: &[usize],
@@ -139,32 +133,32 @@ pub(super) fn choose(
 }
 
 /// Pours the load of each of these items anew over the homes that it has.
-pub(super) fn level(board: &mut Board, split: &[usize], items: &[Item], machine: &Machine) {
+pub(super) fn level(draft: &mut Draft, split: &[usize], items: &[Item], machine: &Machine) {
     for &index in split {
-        let homes = homes_of(&board.seats[index], &items[index]);
-        seat_on(board, index, &items[index], &homes, machine);
+        let homes = homes_of(&draft.spots[index], &items[index]);
+        put_on(draft, index, &items[index], &homes, machine);
     }
 }
 
 /// Pours the load of the item over these homes in the place of those that it has.
-pub(super) fn seat_on(
-    board: &mut Board,
+pub(super) fn put_on(
+    draft: &mut Draft,
     index: usize,
     item: &Item,
     homes: &[usize],
     machine: &Machine,
 ) {
-    board.rise(index, item);
-    let shares = pour(item.load, homes, &board.load, machine);
-    board.sit(index, item, Seat::Several(shares));
+    draft.take_out(index, item);
+    let shares = pour(item.load, homes, &draft.load, machine);
+    draft.put(index, item, Spot::Several(shares));
 }
 
-/// The domains on which an item with several homes sits.
-pub(super) fn homes_of(seat: &Seat, item: &Item) -> Vec<usize> {
-    match seat {
-        Seat::Several(shares) => shares.iter().map(|&(domain, _)| domain).collect(),
-        Seat::AsNow => item.homes().iter().map(|&(domain, _)| domain).collect(),
-        Seat::One(_) | Seat::Nowhere => unreachable!("the item sits on several homes"),
+/// The domains on which an item with several homes is.
+pub(super) fn homes_of(spot: &Spot, item: &Item) -> Vec<usize> {
+    match spot {
+        Spot::Several(shares) => shares.iter().map(|&(domain, _)| domain).collect(),
+        Spot::AsNow => item.homes().iter().map(|&(domain, _)| domain).collect(),
+        Spot::One(_) | Spot::Nowhere => unreachable!("the item has several homes"),
     }
 }
 

@@ -5,26 +5,26 @@
 
 use std::collections::BTreeSet;
 
-use super::board::{Board, Seat, for_each_share};
+use super::draft::{Draft, Spot, for_each_share};
 use super::item::Item;
 use super::machine::Machine;
 use super::several;
 
 /// Moves tables and homes until no domain has more than `goal` load per core, or nothing more can go.
-pub(super) fn unload(board: &mut Board, items: &[Item], machine: &Machine, goal: f64, near: f64) {
+pub(super) fn unload(draft: &mut Draft, items: &[Item], machine: &Machine, goal: f64, near: f64) {
     let limit = |domain: usize| goal * machine.cores(domain);
     let mut overloaded: Vec<usize> = (0..machine.len())
-        .filter(|&domain| board.load[domain] > limit(domain))
+        .filter(|&domain| draft.load[domain] > limit(domain))
         .collect();
-    let level = |board: &Board, domain: usize| board.load[domain] / machine.cores(domain);
-    overloaded.sort_by(|&a, &b| level(board, b).total_cmp(&level(board, a)).then(a.cmp(&b)));
+    let level = |draft: &Draft, domain: usize| draft.load[domain] / machine.cores(domain);
+    overloaded.sort_by(|&a, &b| level(draft, b).total_cmp(&level(draft, a)).then(a.cmp(&b)));
 
-    let mut movable = movable_tables(board, items, &overloaded);
+    let mut movable = movable_tables(draft, items, &overloaded);
     let mut moved = vec![false; items.len()];
     for (domain, tables) in overloaded.iter().zip(&mut movable) {
-        while board.load[*domain] > limit(*domain) {
-            let excess = board.load[*domain] - limit(*domain);
-            let room = |receiver: usize| limit(receiver) - board.load[receiver];
+        while draft.load[*domain] > limit(*domain) {
+            let excess = draft.load[*domain] - limit(*domain);
+            let room = |receiver: usize| limit(receiver) - draft.load[receiver];
             let mut receiver = (1..machine.len()).fold(0, |best, other| {
                 if room(other) > room(best) {
                     other
@@ -41,24 +41,24 @@ pub(super) fn unload(board: &mut Board, items: &[Item], machine: &Machine, goal:
                 if !moved[index] {
                     let part = f64::from_bits(part);
                     let room =
-                        |board: &Board, receiver| limit(receiver) - board.load[receiver] - part;
-                    moved[index] = move_home(board, index, &items[index], *domain, machine, room);
+                        |draft: &Draft, receiver| limit(receiver) - draft.load[receiver] - part;
+                    moved[index] = move_home(draft, index, &items[index], *domain, machine, room);
                 }
                 continue;
             }
-            board.rise(index, &items[index]);
+            draft.take_out(index, &items[index]);
             if machine.by_time() {
-                receiver = board.receiver(&items[index], machine, near, goal);
+                receiver = draft.receiver(&items[index], machine, near, goal);
             }
-            board.sit(index, &items[index], Seat::One(receiver));
+            draft.put(index, &items[index], Spot::One(receiver));
         }
     }
 }
 
-/// Moves one home from the busiest domain to another that is below the goal: the smallest part that is all that is too much,
-/// or the largest. Returns whether there was one.
-pub(super) fn shift_home(board: &mut Board, items: &[Item], machine: &Machine, goal: f64) -> bool {
-    let level = |domain: usize| board.load[domain] / machine.cores(domain);
+/// Moves one home from the busiest domain to another that is below the goal: the smallest part that is all that is too
+/// much, or the largest. Returns whether there was one.
+pub(super) fn shift_home(draft: &mut Draft, items: &[Item], machine: &Machine, goal: f64) -> bool {
+    let level = |domain: usize| draft.load[domain] / machine.cores(domain);
     let busiest = (1..machine.len()).fold(0, |most, other| {
         if level(other) > level(most) {
             other
@@ -66,31 +66,32 @@ pub(super) fn shift_home(board: &mut Board, items: &[Item], machine: &Machine, g
             most
         }
     });
-    let excess = board.load[busiest] - goal * machine.cores(busiest);
-    let tables = movable_tables(board, items, &[busiest]).remove(0);
+    let excess = draft.load[busiest] - goal * machine.cores(busiest);
+    let tables = movable_tables(draft, items, &[busiest]).remove(0);
     let enough = tables.range((excess.max(0.0).to_bits(), 0)..);
     let less = tables.range(..(excess.max(0.0).to_bits(), 0)).rev();
-    let room = |board: &Board, receiver| goal * machine.cores(receiver) - board.load[receiver];
+    let room = |draft: &Draft, receiver| goal * machine.cores(receiver) - draft.load[receiver];
     enough
         .chain(less)
         .filter(|(_, index)| items[*index].wanted > 1)
-        .any(|&(_, index)| move_home(board, index, &items[index], busiest, machine, room))
+        .any(|&(_, index)| move_home(draft, index, &items[index], busiest, machine, room))
 }
 
-/// Moves the home on `from` to the domain with the most room, if one that is no home yet has any. Returns whether one had.
+/// Moves the home on `from` to the domain with the most room, if one that is no home yet has any. Returns whether one
+/// had.
 fn move_home(
-    board: &mut Board,
+    draft: &mut Draft,
     index: usize,
     item: &Item,
     from: usize,
     machine: &Machine,
-    room: impl Fn(&Board, usize) -> f64,
+    room: impl Fn(&Draft, usize) -> f64,
 ) -> bool {
-    let mut homes = several::homes_of(&board.seats[index], item);
+    let mut homes = several::homes_of(&draft.spots[index], item);
     let receiver = (0..machine.len())
-        .filter(|domain| !homes.contains(domain) && room(board, *domain) > 0.0)
+        .filter(|domain| !homes.contains(domain) && room(draft, *domain) > 0.0)
         .reduce(|best, other| {
-            if room(board, other) > room(board, best) {
+            if room(draft, other) > room(draft, best) {
                 other
             } else {
                 best
@@ -101,7 +102,7 @@ fn move_home(
     };
     homes.retain(|&domain| domain != from);
     homes.push(receiver);
-    several::seat_on(board, index, item, &homes, machine);
+    several::put_on(draft, index, item, &homes, machine);
     true
 }
 
@@ -109,20 +110,20 @@ fn move_home(
 type ByLoad = BTreeSet<(u64, usize)>;
 
 /// For each of `domains`, the tables with load there that may leave it.
-fn movable_tables(board: &Board, items: &[Item], domains: &[usize]) -> Vec<ByLoad> {
+fn movable_tables(draft: &Draft, items: &[Item], domains: &[usize]) -> Vec<ByLoad> {
     let mut movable = vec![ByLoad::new(); domains.len()];
-    let mut place_in_list = vec![None; board.load.len()];
+    let mut place_in_list = vec![None; draft.load.len()];
     for (place, &domain) in domains.iter().enumerate() {
         place_in_list[domain] = Some(place);
     }
-    for (index, seat) in board.seats.iter().enumerate() {
+    for (index, spot) in draft.spots.iter().enumerate() {
         let item = &items[index];
         // Homes that are spread over all packages stay so.
         let has_to_have_several = item.least_homes > 1 && !item.everywhere;
         if item.load == 0.0 || item.wanted > 1 && !has_to_have_several {
             continue;
         }
-        for_each_share(item, seat, |domain, part| {
+        for_each_share(item, spot, |domain, part| {
             if let Some(place) = place_in_list[domain] {
                 movable[place].insert((part.to_bits(), index));
             }

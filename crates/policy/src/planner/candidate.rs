@@ -60,8 +60,8 @@ impl Seen {
         }
     }
 
-    /// Tables that ask for more than `large` may live on all packages, the hottest first, if each package can have their
-    /// memory: copies take `left` bytes at most, and begin by `by`.
+    /// Tables that ask for more than `large` may live on all packages, the hottest first, if each package can have
+    /// their memory: copies take `left` bytes at most, and begin by `by`.
     pub(super) fn spread(
         &mut self,
         memories: &Memories,

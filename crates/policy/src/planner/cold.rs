@@ -80,8 +80,9 @@ impl Warmth {
         warm * step.gained().count() as f64
     }
 
-    /// Some of `moves`, which make no more than `most` bytes cold, or one of them, in order of their tables' ids. First come those that change how many homes a table has, then those that lower the predicted wait by most for
-    /// each byte. None is made that would not lower it, except that homes are given up.
+    /// Some of `moves`, which make no more than `most` bytes cold, or one of them, in order of their tables' ids. First
+    /// come those that change how many homes a table has, then those that lower the predicted wait by most for each
+    /// byte. None is made that would not lower it, except that homes are given up.
     pub(super) fn part(
         &self,
         moves: &[Move],

@@ -1,14 +1,14 @@
 //! On which sockets tables' memory should lie: near the workers that search it.
 //!
-//! Memory is never migrated page by page. It is copied, the copy is searched instead, and the original is given up, or kept
-//! where the table has homes on both sockets and the memory budget allows two of it.
+//! Memory is never migrated page by page. It is copied, the copy is searched instead, and the original is given up, or
+//! kept where the table has homes on both sockets and the memory budget allows two of it.
 //!
 //! A copy of `B` bytes is worth making when queries are expected to read more than [`EARNS`]` * B` bytes from another
-//! socket within [`HORIZON`]: reading a line from there instead of from near memory costs about 90 ns more (110 and 199 ns,
-//! four misses under way), copying takes about 1.6 GB/s of a core, so `1.8 * B` bytes of misses pay for it; and of the bytes
-//! that queries read, which is what is counted, caches have some. A copy is given up when less than [`USED`]` * B` bytes of
-//! it were read within [`HORIZON`], for [`PATIENCE`] on end. Between the two thresholds nothing changes, and a table's
-//! memory changes at most once in [`REST`].
+//! socket within [`HORIZON`]: reading a line from there instead of from near memory costs about 90 ns more (110 and 199
+//! ns, four misses under way), copying takes about 1.6 GB/s of a core, so `1.8 * B` bytes of misses pay for it; and of
+//! the bytes that queries read, which is what is counted, caches have some. A copy is given up when less than
+//! [`USED`]` * B` bytes of it were read within [`HORIZON`], for [`PATIENCE`] on end. Between the two thresholds nothing
+//! changes, and a table's memory changes at most once in [`REST`].
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -86,8 +86,8 @@ impl Memories {
         held > 1 && held >= packages
     }
 
-    /// What copies take so that each of so many packages has its memory; `None` if none can begin by then: where it lies
-    /// is not known, or it was moved, or could not be copied, a short time ago.
+    /// What copies take so that each of so many packages has its memory; `None` if none can begin by then: where it
+    /// lies is not known, or it was moved, or could not be copied, a short time ago.
     pub(super) fn to_all(&self, table: TableId, packages: usize, by: Time) -> Option<u64> {
         let memory = self.0.get(&table)?;
         let is_known = !memory.packages.is_empty() && memory.size > 0;
@@ -133,8 +133,9 @@ impl Memories {
         self.0.remove(&table).map_or(0, |memory| memory.size)
     }
 
-    /// The best next step of all tables, if any: the one that gains most for each byte copied, where copies beyond one of
-    /// each table may take `budget` bytes. `rates` says how many bytes a second each package's workers read of a table.
+    /// The best next step of all tables, if any: the one that gains most for each byte copied, where copies beyond one
+    /// of each table may take `budget` bytes. `rates` says how many bytes a second each package's workers read of a
+    /// table.
     pub(super) fn next_step(
         &mut self,
         budget: u64,
@@ -179,8 +180,8 @@ impl Memory {
         rate * HORIZON.as_secs_f64() > least * self.size as f64
     }
 
-    /// The best step for this table of which each package's workers read so many bytes a second, if `extra` more bytes may
-    /// be taken for copies; with how much is gained for each byte.
+    /// The best step for this table of which each package's workers read so many bytes a second, if `extra` more bytes
+    /// may be taken for copies; with how much is gained for each byte.
     fn step(
         &mut self,
         rates: &BTreeMap<u32, f64>,

@@ -1,7 +1,7 @@
 //! Usage in, placements out: windows, mapper and trigger as one value.
 //!
-//! The planner has no clock: its owner records what tables used and calls [`tick`](Planner::tick) with the time, once a second
-//! for example. It looks, in this order, for
+//! Its owner records what tables used and calls [`tick`](Planner::tick) with the time, say once a second. The planner
+//! looks, in this order, for
 //!
 //! 1. a home that was asked for more than its time in the last second, where tables are placed by time;
 //! 2. a table that has outgrown its homes, by the fast window;
@@ -9,21 +9,21 @@
 //! 4. imbalance in the slow window;
 //! 5. a table that no longer needs its several homes, by both windows.
 //!
-//! The first for which the mapper finds a placement worth its moves becomes a [`Remap`]: a gain in the last second (1), in the
-//! fast window (2, 3; in the slow one too if it undoes an earlier remap), or in the slow window without loss in the fast one
-//! (4). For 5 it must lose hardly anything. [`Trigger`] says when the next remap may come.
+//! The first for which the mapper finds a placement worth its moves becomes a [`Remap`]. It must be a gain in the last
+//! second (1), in the fast window (2, 3; in the slow one too if it undoes an earlier remap), or in the slow window
+//! without loss in the fast one (4). For 5 it must lose hardly anything. [`Trigger`] says when the next remap may come.
 //!
-//! What a gain is depends on [`MapperConfig::placing`]:
+//! [`MapperConfig::placing`] says what a gain is:
 //!
-//! * *By time*: the [predicted wait](crate::predicted_wait) of the changed domains, weighted by load, falls by
-//!   the part [`min_gain`](TriggerConfig::min_gain) and by [`min_wait`](TriggerConfig::min_wait) service times; giving homes up costs
-//!   less than `min_wait`. Moves that gain most for each byte that goes cold come first, up to
+//! * *By time*: the [predicted wait](crate::predicted_wait) of the changed domains, weighted by load, falls by the part
+//!   [`min_gain`](TriggerConfig::min_gain) and by [`min_wait`](TriggerConfig::min_wait) service times. Giving homes up
+//!   costs less than `min_wait`. Moves that gain most a cold byte come first, up to
 //!   [`max_cold`](TriggerConfig::max_cold).
-//! * *By traffic* (arXiv 2605.10090): the busiest domain's traffic falls by the part `min_gain`; giving homes up makes no
-//!   new imbalance.
+//! * *By traffic* (arXiv 2605.10090): the busiest domain's traffic falls by the part `min_gain`. Giving homes up makes
+//!   no new imbalance.
 //!
-//! Invariants: each change raises the placement's version by one; it holds exactly the tables that are there, each with a
-//! home; an earlier `now` counts as the latest one.
+//! Invariants: each change raises the placement's version by one; it holds exactly the present tables, each with a
+//! home.
 
 mod candidate;
 mod cold;
@@ -51,11 +51,11 @@ pub use memory::{MemoryChange, MemoryStep};
 use peaks::Peaks;
 use tallies::Tallies;
 
-/// A table that asks for more than this part of a package's cores is spread over all packages, if its memory can be copied
-/// there. What is left of its package's bandwidth would not do for the tables that have the other cores.
+/// A table that asks for more than this part of a package's cores is spread over all packages, if its memory can be
+/// copied there. What is left of its package's bandwidth would not do for the tables that have the other cores.
 ///
-/// With a half instead, in the model of two sockets (results/lab/2026-11/simulation.md), tables that ask for 0.3 to 0.5 of a
-/// socket kept its memory full while the other socket's was used to seven tenths.
+/// With a half instead, in the model of two sockets (results/lab/2026-11/simulation.md), tables that ask for 0.3 to 0.5
+/// of a socket kept its memory full while the other socket's was used to seven tenths.
 const LARGE: f64 = 0.3;
 
 settings! {
@@ -167,14 +167,14 @@ impl Planner {
     }
 
     /// Places a new table of `size_bytes` and returns its home: the domain with the least load, as
-    /// [`assign_home`](crate::assign_home) chooses it, counting an average table's load for those that came since the last
-    /// tick. The version rises by one. A table that is placed already keeps its homes and the version.
+    /// [`assign_home`](crate::assign_home) chooses it, counting an average table's load for those that came since the
+    /// last tick. The version rises by one. A table that is placed already keeps its homes and the version.
     pub fn add_table(&mut self, table: TableId, size_bytes: u64) -> Homes {
         self.add_table_on(table, size_bytes, None)
     }
 
-    /// As [`Planner::add_table`], for a table whose memory is near `package`. Where tables are placed by time, its home is
-    /// there as long as that is not much busier than others.
+    /// As [`Planner::add_table`], for a table whose memory is near `package`. Where tables are placed by time, its home
+    /// is there as long as that is not much busier than others.
     pub fn add_table_on(&mut self, table: TableId, size_bytes: u64, package: Option<u32>) -> Homes {
         if let Some(homes) = self.placement.homes(table) {
             return homes.clone();
@@ -209,8 +209,9 @@ impl Planner {
         self.several.remove(&table);
     }
 
-    /// `table` takes `size_bytes` near `package` from now on, and there are no copies of it. New tables are placed by that;
-    /// the placement and its version stay. A table that is not placed is ignored: it may have been removed meanwhile.
+    /// `table` takes `size_bytes` near `package` from now on, and there are no copies of it. New tables are placed by
+    /// that; the placement and its version stay. A table that is not placed is ignored: it may have been removed
+    /// meanwhile.
     pub fn set_memory(&mut self, table: TableId, size_bytes: u64, package: Option<u32>) {
         let Some(homes) = self.placement.homes(table).cloned() else {
             return;
@@ -236,17 +237,18 @@ impl Planner {
         self.memories.set(table, size_bytes, package, known_at)
     }
 
-    /// Copies of tables' memory may take so many bytes beyond one of each table; 0 without this. A table that asks for more
-    /// than three tenths of a package's cores, and of which each package can have a copy within what is left, gets homes on all
-    /// packages.
+    /// The bytes that copies of tables' memory may take, beyond the first of each table; 0 by default. A table that
+    /// asks for more than three tenths of a package's cores, and of which each package can have a copy within what is
+    /// left, gets homes on all packages.
     pub fn set_memory_budget(&mut self, bytes: u64) {
         self.memory_budget = bytes;
     }
 
-    /// What should be done next about the tables' memory, if anything, as the load was at the last [`Planner::tick`]: of all
-    /// tables the one that gains most for each byte copied. Copies keep to [`Planner::set_memory_budget`].
+    /// What should be done next about the tables' memory, if anything, as the load was at the last [`Planner::tick`]:
+    /// of all tables the one that gains most for each byte copied. Copies keep to [`Planner::set_memory_budget`].
     ///
-    /// Nothing where tables are placed by traffic. It is said again until [`Planner::took`] says how it went.
+    /// Nothing where tables are placed by traffic. The same step is returned until [`Planner::took`] reports how it
+    /// went.
     pub fn next_memory_step(&mut self) -> Option<MemoryStep> {
         if !self.by_time() {
             return None;
@@ -277,7 +279,7 @@ impl Planner {
         }
     }
 
-    /// Decides whether the placement changes now, and if so, changes it.
+    /// Decides whether the placement changes now, and if so, changes it. An earlier `now` counts as the latest one.
     ///
     /// `capacities[i]` is what domain `i` (in the order given to [`Planner::new`]) pulls in bytes per
     /// second when all its cores are busy, as far as that is known by now; missing entries are unknown. Where tables
@@ -369,8 +371,8 @@ impl Planner {
         )
     }
 
-    /// What those tables ask for at `now` that may be moved for it. All others ask for nothing and have one home, where they
-    /// stay: so a look costs as much as the tables that are in use.
+    /// What those tables ask for at `now` that may be moved for it. All others ask for nothing and have one home, where
+    /// they stay: so a look costs as much as the tables that are in use.
     fn see(&self, now: Time) -> Seen {
         let peaks = self.alternates().then(|| self.peaks.tables());
         let busy = self.windows.busy().chain(peaks.into_iter().flatten());

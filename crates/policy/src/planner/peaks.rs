@@ -1,4 +1,5 @@
-//! What tables have asked for at most, lately: where load alternates between tables, they are placed so that both sides fit.
+//! What tables have asked for at most, lately: where load alternates between tables, they are placed so that both sides
+//! fit.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,10 +7,11 @@ use std::time::Duration;
 use crate::mapper::Demand;
 use crate::{TableId, Time};
 
-/// In how many slow windows a peak halves. Two sets of six tables on 12 domains of 8 cores took turns of 30, 60 and 120 s; a
-/// table asked for 8 cores when it was its set's turn. The mean predicted wait of an hour, in service times, was 0.4, 0.1 and
-/// 1.4 with one window, 2.6, 0.5 and 0.1 with two, 2.6, 2.6 and 0.6 with five, 7.7, 2.3 and 1.8 without peaks, and 4.6
-/// without any remap. With one, the side that is not at work is forgotten too early, and 19 remaps were made instead of 8.
+/// In how many slow windows a peak halves. Two sets of six tables on 12 domains of 8 cores took turns of 30, 60 and 120
+/// s; a table asked for 8 cores when it was its set's turn. The mean predicted wait of an hour, in service times, was
+/// 0.4, 0.1 and 1.4 with one window, 2.6, 0.5 and 0.1 with two, 2.6, 2.6 and 0.6 with five, 7.7, 2.3 and 1.8 without
+/// peaks, and 4.6 without any remap. With one, the side that is not at work is forgotten too early, and 19 remaps were
+/// made instead of 8.
 const HALF_LIFE: u32 = 2;
 
 /// Cores below which a peak is none.

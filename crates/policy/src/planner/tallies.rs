@@ -45,8 +45,8 @@ impl Tallies {
         }
     }
 
-    /// A home for a new table of `size_bytes`. Where tables are placed by time and the package that holds its memory is known:
-    /// in that package, unless only another one's cache has room for it.
+    /// A home for a new table of `size_bytes`. Where tables are placed by time and the package that holds its memory is
+    /// known: in that package, unless only another one's cache has room for it.
     pub(super) fn home(&self, size_bytes: u64, package: Option<u32>) -> Homes {
         let anywhere = assign_home(&self.list);
         let Some(package) = package.filter(|_| self.placing == PlaceBy::Time) else {

@@ -17,13 +17,13 @@ pub struct Discipline {
     pub bulk_wait: Option<Duration>,
 }
 
-/// Queued tasks each worker brings to its group's bound. At 100 us a query a full queue is a wait of 25 ms: beyond that an
-/// interactive search is better refused.
+/// Queued tasks each worker brings to its group's bound. At 100 us a query a full queue is a wait of 25 ms: beyond that
+/// an interactive search is better refused.
 pub const QUEUE_PER_WORKER: usize = 256;
 
 impl Discipline {
-    /// How far a worker may leave the order of arrival by default: no task waits more than 1.43 times as long as in plain
-    /// order.
+    /// How far a worker may leave the order of arrival by default: no task waits more than 1.43 times as long as in
+    /// plain order.
     pub const REORDER: f64 = 0.3;
 
     /// How long bulk tasks give way by default: four times what a full queue of 100 us queries waits
@@ -49,17 +49,19 @@ impl Discipline {
         self.bulk_wait.unwrap_or(Duration::MAX)
     }
 
-    /// The part of `limit` that one table may hold by default: three quarters. The last one is for tables of which little
-    /// waits.
+    /// The part of `limit` that one table may hold by default: three quarters. The last one is for tables of which
+    /// little waits.
     pub fn usual_table_limit(limit: usize) -> usize {
         (limit - limit.div_ceil(4)).max(1)
     }
 
-    /// Whether a table whose limit is `limit` may have `own` of the `waiting` tasks that there are then, of so many tables.
+    /// Whether a table whose limit is `limit` may have `own` of the `waiting` tasks that there are then, of so many
+    /// tables.
     ///
-    /// The last quarter of a queue, or what a larger limit of its own leaves of that, is for tables of which little waits:
-    /// a table may go into it with the mean of all tables' tasks at first, and with ever fewer the fewer places are left.
-    /// So floods end at three quarters together, however many they are. A table's only task needs just a place.
+    /// The last quarter of a queue, or what a larger limit of its own leaves of that, is for tables of which little
+    /// waits: a table may go into it with the mean of all tables' tasks at first, and with ever fewer the fewer places
+    /// are left. So floods end at three quarters together, however many they are. A table's only task needs just a
+    /// place.
     pub(super) fn has_place(
         &self,
         own: usize,

@@ -11,8 +11,8 @@ use std::time::Duration;
 pub struct Effort(NonZeroU16);
 
 impl Effort {
-    /// Of a task that has this much `time` until its deadline when it comes. A search keeps `candidates` or looks into as many
-    /// lists, and is `bounded` by a filter or a radius; of other tasks these are 0 and false.
+    /// Of a task that has this much `time` until its deadline when it comes. A search keeps `candidates` or looks into
+    /// as many lists, and is `bounded` by a filter or a radius; of other tasks these are 0 and false.
     ///
     /// Times count by a factor of four, candidates by one of two.
     ///

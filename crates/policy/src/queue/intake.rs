@@ -17,7 +17,8 @@ pub struct Intake {
     pub cancelled: u64,
     /// Tasks that expired in the queue.
     pub expired: u64,
-    /// Nanoseconds that what was refused, or not begun because of its deadline, would have taken of its domain. Begins anew at 2^64.
+    /// Nanoseconds that what was refused, or not begun because of its deadline, would have taken of its domain. Begins
+    /// anew at 2^64.
     pub in_vain: u64,
 }
 
@@ -47,8 +48,8 @@ impl Intake {
 pub struct InVain(FxHashMap<(usize, TableId), u64>);
 
 impl InVain {
-    /// The time that each table asked for in vain of the queue with this number since its counts were told before. A table may
-    /// stand among them more than once.
+    /// The time that each table asked for in vain of the queue with this number since its counts were told before. A
+    /// table may stand among them more than once.
     pub fn since(
         &mut self,
         queue: usize,

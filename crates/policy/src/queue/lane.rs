@@ -147,8 +147,8 @@ impl<T> Lane<T> {
         self.tasks.try_reserve(tasks)
     }
 
-    /// Adds a task that was accepted at `at`. Tasks of one table are ordered at least `apart` from each other, but none later than
-    /// `lead` after it came.
+    /// Adds a task that was accepted at `at`. Tasks of one table are ordered at least `apart` from each other, but none
+    /// later than `lead` after it came.
     pub(super) fn append(&mut self, task: T, terms: &Terms, at: u64, apart: u64, lead: u64) -> u64 {
         let Terms {
             queries, effort, ..

@@ -171,7 +171,8 @@ impl<T> Queue<T> {
         self.refuses = refuses;
     }
 
-    /// Accepts `task` of `table`, which came at `at`, or hands it back. It counts as many accepted ones as it has queries.
+    /// Accepts `task` of `table`, which came at `at`, or hands it back. It counts as many accepted ones as it has
+    /// queries.
     pub fn push(
         &mut self,
         table: TableId,
@@ -230,9 +231,9 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Makes room for so many tasks of `table` and counts them as `weight` accepted ones, or says why not. Gives the place
-    /// of the table's lane. Whatever has to grow is grown before anything is changed, so that a refusal for want of memory
-    /// leaves the queue as it was; at most the table has got an empty lane.
+    /// Makes room for so many tasks of `table` and counts them as `weight` accepted ones, or says why not. Gives the
+    /// place of the table's lane. Whatever has to grow is grown before anything is changed, so that a refusal for want
+    /// of memory leaves the queue as it was; at most the table has got an empty lane.
     fn accept(
         &mut self,
         table: TableId,
@@ -282,8 +283,8 @@ impl<T> Queue<T> {
         Ok(place)
     }
 
-    /// Queues a task that has been accepted in another group, where it keeps its age. It has no place left to go back to,
-    /// so memory that the system refuses ends the process here, as it does by default.
+    /// Queues a task that has been accepted in another group, where it keeps its age. It has no place left to go back
+    /// to, so memory that the system refuses ends the process here, as it does by default.
     pub fn adopt(&mut self, moved: Moved<T>) {
         let order = &mut self.orders[moved.terms.class as usize];
         let place = order.lanes.find_or_add(moved.table);
@@ -297,8 +298,8 @@ impl<T> Queue<T> {
         self.orders[terms.class as usize].append(place, task, at, terms, much)
     }
 
-    /// How many tasks of a table are so many that it is over its share: in a queue that is more than half full nobody who
-    /// fills it goes before those who do not.
+    /// How many tasks of a table are so many that it is over its share: in a queue that is more than half full nobody
+    /// who fills it goes before those who do not.
     fn much(&self) -> Option<usize> {
         if self.len() <= self.discipline.limit / 2 {
             return None;
@@ -312,7 +313,8 @@ impl<T> Queue<T> {
         self.intake_mut(table).accepted += tasks;
     }
 
-    /// Counts refused tasks of `table` and `class`: with the removed tables' if there is no memory to count them by themselves.
+    /// Counts refused tasks of `table` and `class`: with the removed tables' if there is no memory to count them by
+    /// themselves.
     pub fn count_shed(&mut self, table: TableId, class: Class, tasks: u64) {
         let order = &mut self.orders[self.class_with(table) as usize];
         match order.lanes.find_or_add(table) {
@@ -459,8 +461,8 @@ impl<T> Queue<T> {
         self.search(usize::MAX, dead).0
     }
 
-    /// As [`Queue::extract`], of the next tasks after those that it has looked at before; it looks at no more than about `steps`.
-    /// Says whether it has come to the end: then it begins anew.
+    /// As [`Queue::extract`], of the next tasks after those that it has looked at before; it looks at no more than
+    /// about `steps`. Says whether it has come to the end: then it begins anew.
     pub fn search(
         &mut self,
         mut steps: usize,
@@ -510,12 +512,12 @@ impl<T> Queue<T> {
         out
     }
 
-    /// Counters of tables that submitted here, each with how many of its tasks wait: those of the next `most` lanes from
-    /// `at` on, added to `out`. Returns where to go on, `None` at the end. Some tables come in two parts.
+    /// Counters of tables that submitted here, each with how many of its tasks wait: those of the next `most` lanes
+    /// from `at` on, added to `out`. Returns where to go on, `None` at the end. Some tables come in two parts.
     ///
     /// So a reader of very many tables need not hold the queue for long. It may be used in between, but no table be
-    /// [retired](Queue::retire). Of what is read later a task is seen at a later step, or not at all: bulk lanes, where the
-    /// ends of both classes' tasks are counted, come first, so no end is read without its beginning.
+    /// [retired](Queue::retire). Of what is read later a task is seen at a later step, or not at all: bulk lanes, where
+    /// the ends of both classes' tasks are counted, come first, so no end is read without its beginning.
     pub fn intake_part(
         &self,
         at: IntakeAt,
@@ -536,8 +538,8 @@ impl<T> Queue<T> {
         }
     }
 
-    /// `table` has another index from `at` on: how long a task of it takes is not known. Its mean cost is believed until
-    /// its own tasks have moved it.
+    /// `table` has another index from `at` on: how long a task of it takes is not known. Its mean cost is believed
+    /// until its own tasks have moved it.
     pub fn replaced(&mut self, table: TableId, at: Time) {
         let at = at.as_nanos();
         for order in &mut self.orders {

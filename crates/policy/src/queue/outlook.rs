@@ -12,8 +12,8 @@ use crate::{Backlog, Time};
 pub struct Outlook {
     /// As a worker of another group sees it.
     pub backlog: Backlog,
-    /// How long a task of each class that is pushed now would wait, as far as is known, if its table asks for no more than
-    /// its share.
+    /// How long a task of each class that is pushed now would wait, as far as is known, if its table asks for no more
+    /// than its share.
     pub waits: [Duration; 2],
     /// The same for a table that asks for more: what waits of such tables is before it.
     pub waits_over: [Duration; 2],
@@ -46,8 +46,8 @@ impl<T> Queue<T> {
     /// part of the oldest one's wait that lies beyond [`bulk_wait`](super::Discipline::bulk_wait). Where a bulk task is
     /// next, all that waits counts, and it is as old as it counts for.
     ///
-    /// Nor does a task of a table within its share wait for what tables over theirs have waiting: that is ordered behind
-    /// it. A table that floods would otherwise drive all others out of its home.
+    /// Nor does a task of a table within its share wait for what tables over theirs have waiting: that is ordered
+    /// behind it. A table that floods would otherwise drive all others out of its home.
     pub fn outlook(&mut self, now: Time) -> Outlook {
         let fronts = self.fronts(0);
         let Some((class, front)) = self.next(fronts) else {

@@ -1,7 +1,7 @@
 //! How long queries take, as multiples of what their tables' queries usually take.
 
-/// A service time counts as at most so many times the mean. If queries really take that long now, the mean gets there in
-/// some ten of them.
+/// A service time counts as at most so many times the mean. If queries really take that long now, the mean gets there
+/// in some ten of them.
 pub(super) const OUTLIER: u64 = 4;
 
 /// The mean of the last `LAST` queries or so, of one table or of several.

@@ -1,11 +1,11 @@
 //! How long a table's queries take, as far as the queue has learnt it. All times are nanoseconds, and 0 is unknown.
 //!
-//! Two estimates are kept, for two questions. What a query costs its domain *on average* decides shares, waits and prices.
-//! How long one *usually* takes until it is answered decides whether a deadline can still be met: the few that meet a slow
-//! disk or a throttled processor say nothing about the next one. That is kept for each [`Effort`] apart.
+//! Two estimates are kept, for two questions. What a query costs its domain *on average* decides shares, waits and
+//! prices. How long one *usually* takes until it is answered decides whether a deadline can still be met: the few that
+//! meet a slow disk or a throttled processor say nothing about the next one. That is kept for each [`Effort`] apart.
 //!
-//! Neither follows one outlier far. A disk read of 400 ms among queries of 0.5 ms would otherwise count as an average of
-//! 50 ms, and the table as one that floods its domain.
+//! Neither follows one outlier far. A disk read of 400 ms among queries of 0.5 ms would otherwise count as an average
+//! of 50 ms, and the table as one that floods its domain.
 
 use super::Effort;
 use super::relative::{OUTLIER, Relative};
@@ -15,17 +15,17 @@ use crate::Time;
 /// table whose queries change.
 const FOLLOW: u64 = 8;
 
-/// What is expected of queries of which nothing is known, before any table of the domain is known: those of a graph that no
-/// cache holds take some hundreds of microseconds.
+/// What is expected of queries of which nothing is known, before any table of the domain is known: those of a graph
+/// that no cache holds take some hundreds of microseconds.
 pub(super) const ASSUMED: u64 = 200_000;
 
-/// A table's first service time counts as at most [`OUTLIER`] times this, or times a typical table's: there is nothing else
-/// to hold it against.
+/// A table's first service time counts as at most [`OUTLIER`] times this, or times a typical table's: there is nothing
+/// else to hold it against.
 const FIRST: u64 = 1_000_000;
 
-/// So long after a task that was begun to see should have ended the usual time is not believed, whatever is answered meanwhile:
-/// the next task is begun whatever its deadline. So short queries are found out beside long ones of their table, and a table
-/// that really is too slow takes no more than one worker for that.
+/// So long after a task that was begun to see should have ended the usual time is not believed, whatever is answered
+/// meanwhile: the next task is begun whatever its deadline. So short queries are found out beside long ones of their
+/// table, and a table that really is too slow takes no more than one worker for that.
 const BELIEVED: u64 = 100_000_000;
 
 /// Efforts of a table of which the usual time is known: those that were answered last. Others count as all together.
@@ -93,8 +93,8 @@ impl Usual {
         };
     }
 
-    /// How long one that begins at `at` takes. `None` if that is unknown, or not believed: then the caller begins the task, and
-    /// others are told as before meanwhile.
+    /// How long one that begins at `at` takes. `None` if that is unknown, or not believed: then the caller begins the
+    /// task, and others are told as before meanwhile.
     fn told(&mut self, at: u64) -> Option<u64> {
         if self.nanos == 0 {
             return None;
@@ -109,7 +109,8 @@ impl Usual {
 }
 
 impl Service {
-    /// How many times as long its queries take away from home; of those of `all` tables while few of its own have run there.
+    /// How many times as long its queries take away from home; of those of `all` tables while few of its own have run
+    /// there.
     pub(super) fn cold_or(&self, all: &Cold) -> Option<f64> {
         let factor = self.cold.of(ENOUGH).or(all.of(ENOUGH));
         factor.map(f64::from)
@@ -123,8 +124,8 @@ impl Service {
         }
     }
 
-    /// What one of this effort costs if it is begun, or one of any; 0 if that is unknown: if fewer efforts have been answered than
-    /// are kept, this one was none of them.
+    /// What one of this effort costs if it is begun, or one of any; 0 if that is unknown: if fewer efforts have been
+    /// answered than are kept, this one was none of them.
     pub(super) fn cost_of(&self, effort: Option<Effort>) -> u64 {
         let known = self.usual.iter().find(|usual| usual.effort == effort);
         match (effort, known) {
@@ -143,14 +144,15 @@ impl Service {
         }
     }
 
-    /// So many tasks were not begun because of their deadlines. They have cost nothing, and their table is not to wait for
-    /// what they would have.
+    /// So many tasks were not begun because of their deadlines. They have cost nothing, and their table is not to wait
+    /// for what they would have.
     pub(super) fn miss(&mut self, tasks: u64) {
         let kept = (1.0 - 1.0 / FOLLOW as f32).powi(tasks.min(1_000) as i32);
         self.missed = 1.0 - (1.0 - self.missed) * kept;
     }
 
-    /// How long a task of this effort and so many queries that begins at `at` usually takes. `None` if it is to be begun to see.
+    /// How long a task of this effort and so many queries that begins at `at` usually takes. `None` if it is to be
+    /// begun to see.
     pub(super) fn usual(&mut self, effort: Effort, queries: u32, at: u64) -> Option<u64> {
         let known = self
             .usual
@@ -160,8 +162,8 @@ impl Service {
         Some(nanos.saturating_mul(u64::from(queries)))
     }
 
-    /// Where what is known of an effort is kept, if need be instead of the one that was answered longest ago; `None` if there is
-    /// no memory for that.
+    /// Where what is known of an effort is kept, if need be instead of the one that was answered longest ago; `None` if
+    /// there is no memory for that.
     fn kept(&mut self, effort: Effort) -> Option<&mut Usual> {
         let usual = &mut self.usual;
         let known = usual.iter().position(|usual| usual.effort == Some(effort));
@@ -190,7 +192,8 @@ impl Service {
         (self.any, self.since) = (Usual::default(), now);
     }
 
-    /// Takes note of a task of so many queries, with its effort if it had a deadline. `typical` is what a query of any table takes.
+    /// Takes note of a task of so many queries, with its effort if it had a deadline. `typical` is what a query of any
+    /// table takes.
     pub(super) fn learn(
         &mut self,
         took: &Took,

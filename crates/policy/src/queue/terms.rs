@@ -25,7 +25,8 @@ pub struct Terms {
     /// The task goes on with work of which a part has been accepted before. A closed queue takes it while others wait
     /// there: whoever runs those runs it, too. With nobody else there it has to make way for nobody.
     pub goes_on: bool,
-    /// Its caller waits for a place: a task that is refused comes again, so its refusals say nothing of how much is asked for.
+    /// Its caller waits for a place: a task that is refused comes again, so its refusals say nothing of how much is
+    /// asked for.
     pub patient: bool,
 }
 
@@ -114,8 +115,8 @@ impl Run {
         self.missed = false;
     }
 
-    /// Says that the task which was taken is not begun, because its deadline has passed or is too near. A task that is dead for
-    /// another reason says nothing of its table.
+    /// Says that the task which was taken is not begun, because its deadline has passed or is too near. A task that is
+    /// dead for another reason says nothing of its table.
     pub fn miss(&mut self) {
         self.missed = true;
     }

@@ -16,12 +16,13 @@ pub struct Underway {
 }
 
 impl<T> Queue<T> {
-    /// Whether the task that is next goes before another piece of `task` at `now`, for a worker that may leave it. Its own
-    /// worker goes on with it at any rate, so it never stands still.
+    /// Whether the task that is next goes before another piece of `task` at `now`, for a worker that may leave it. Its
+    /// own worker goes on with it at any rate, so it never stands still.
     ///
-    /// A piece stands where a task would. It came when its task came, and a bulk one gives way. So what has been started
-    /// goes before what came later, and ends soon. But a task that has kept several workers for long asks for more than its
-    /// share, like a table that floods: its next piece is due only now, and whatever has come by now goes before it.
+    /// A piece stands where a task would. It came when its task came, and a bulk one gives way. So what has been
+    /// started goes before what came later, and ends soon. But a task that has kept several workers for long asks for
+    /// more than its share, like a table that floods: its next piece is due only now, and whatever has come by now goes
+    /// before it.
     pub fn goes_before(&mut self, task: &Underway, now: Time) -> bool {
         let at = now.as_nanos();
         let fronts = self.fronts(at);

@@ -178,8 +178,8 @@ fn memory_is_copied_to_where_a_table_lives_and_not_back_at_once() {
     planner.took(step, true);
 }
 
-/// How many homes table 0 has in package 0 and in package 1, and what is to be done about its memory, after a minute and a
-/// half in which it asked for half of a package's cores.
+/// How many homes table 0 has in package 0 and in package 1, and what is to be done about its memory, after a minute
+/// and a half in which it asked for half of a package's cores.
 fn spread(budget: u64) -> ([usize; 2], Planner) {
     let specs = with_caches(16, 8);
     let mut planner = Planner::new(PlannerConfig::default(), specs.clone());

@@ -194,8 +194,8 @@ fn remaps_in_an_hour_by_period() {
     }
 }
 
-/// Two sets of six tables on 12 domains of 8 cores; each table of the set whose turn it is asks for `cores`. Gives the mean
-/// predicted wait, in service times, of the placement that is never changed and of the planner's.
+/// Two sets of six tables on 12 domains of 8 cores; each table of the set whose turn it is asks for `cores`. Gives the
+/// mean predicted wait, in service times, of the placement that is never changed and of the planner's.
 fn taking_turns(cores: f64, turn: u64, run: u64) -> [f64; 2] {
     let mut still = planned_by(PlaceBy::Time);
     still.trigger.cooldown = None;

@@ -140,8 +140,8 @@ proptest! {
         }
     }
 
-    /// A domain that vanishes takes its own homes along. Where the load of the others has to be levelled, too, that moves
-    /// one or two homes more, and none without load.
+    /// A domain that vanishes takes its own homes along. Where the load of the others has to be levelled, too, that
+    /// moves one or two homes more, and none without load.
     #[test]
     fn homes_that_survive_stay(
         tables in 1_usize..40,
@@ -192,7 +192,8 @@ fn more_than_the_least_only_while_it_is_hot() {
         current = placed(&assign_homes(&demands, &domains, Some(&current), &config));
         current.homes(table(0)).unwrap().len()
     };
-    // Two homes serve up to 0.7 of 16 cores; a third goes back below 0.4 of its 24, one way of several homes to saturate two.
+    // Two homes serve up to 0.7 of 16 cores; a third goes back below 0.4 of its 24, one way of several homes to
+    // saturate two.
     assert_eq!([1.0, 7.0, 11.0].map(&mut count), [2, 2, 2]);
     assert_eq!([12.0, 10.0, 7.0].map(&mut count), [3, 3, 3]);
     assert_eq!([5.0, 11.0].map(&mut count), [2, 2]);

@@ -63,8 +63,8 @@ proptest! {
         let cost = total(&costs[..unit]);
         let even = left.div_ceil(cores as u128).max(2 * least);
         prop_assert!(cost <= even.min(most) + dearest, "{cost}");
-        // Too small a unit is all that is left, or its neighbour is a long list. Where a unit may not be twice the least,
-        // what exceeds the bound by little makes two units of half of it.
+        // Too small a unit is all that is left, or its neighbour is a long list. Where a unit may not be twice the
+        // least, what exceeds the bound by little makes two units of half of it.
         prop_assert!(unit == costs.len() || cost + dearest >= least.min(most.div_ceil(2)), "{cost}");
     }
 

@@ -122,8 +122,8 @@ proptest! {
     }
 
     #[test]
-    /// Whoever leaves, leaves an idle worker behind; the busier a domain is, the fewer leave; and one that sends a worker of
-    /// its own accord also sends it for a task that is overdue, unless it is more than half busy.
+    /// Whoever leaves, leaves an idle worker behind; the busier a domain is, the fewer leave; and one that sends a
+    /// worker of its own accord also sends it for a task that is overdue, unless it is more than half busy.
     #[test]
     fn a_domain_keeps_what_it_is_likely_to_need(
         idle in 0_u32..20,

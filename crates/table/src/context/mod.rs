@@ -1,5 +1,5 @@
-//! What a search is given besides its query: whether it is still wanted, where it runs, who helps. It says there what it
-//! has read.
+//! What a search is given besides its query: whether it is still wanted, where it runs, who helps. It says there what
+//! it has read.
 
 pub(crate) mod contain;
 mod parts;
@@ -35,12 +35,12 @@ pub trait Host {
     /// Workers besides this one that may take parts.
     fn helpers(&self) -> usize;
 
-    /// Runs the parts `0..count`, each once, on this worker and on those that help, and returns what they have used when
-    /// all that were begun have ended. By then nothing refers to `code` any more.
+    /// Runs the parts `0..count`, each once, on this worker and on those that help, and returns what they have used
+    /// when all that were begun have ended. By then nothing refers to `code` any more.
     fn run_parts(&self, count: usize, code: Arc<Part>) -> Tally;
 }
 
-/// What a task says that it used.
+/// What a task reports that it used.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
     /// Index data read, in bytes.
@@ -59,7 +59,7 @@ impl Tally {
         self.blocked = self.blocked.saturating_add(other.blocked);
     }
 
-    /// How long its worker was busy with it, of the time that passed.
+    /// How much of the passed time its worker was busy with it.
     pub fn busy(&self, passed: Duration) -> Duration {
         passed.saturating_sub(self.blocked)
     }
@@ -104,13 +104,13 @@ pub fn context(host: &dyn Host) -> Context<'_> {
     }
 }
 
-/// What the context has been told, and what was used by those who helped.
+/// What was reported to the context, and what helpers used.
 pub fn tally(context: &Context<'_>) -> Tally {
     context.tally
 }
 
 impl Context<'_> {
-    /// Counts `bytes` of index data as read. Placement goes by them: what is not reported is not seen.
+    /// Counts `bytes` of index data as read. Placement uses them: bytes that are not reported are not seen.
     pub fn add_bytes(&mut self, bytes: u64) {
         self.tally.bytes = self.tally.bytes.saturating_add(bytes);
     }
@@ -120,8 +120,8 @@ impl Context<'_> {
         self.tally.bytes
     }
 
-    /// Whether nobody waits for the answer any more: the deadline has passed, or the ticket was dropped. Takes some 50 ns,
-    /// so ask every few microseconds.
+    /// Whether nobody waits for the answer any more: the deadline has passed, or the ticket was dropped. Takes some 50
+    /// ns, so ask every few microseconds.
     pub fn should_stop(&self) -> bool {
         self.host.is_some_and(|host| !host.is_wanted())
     }
@@ -137,14 +137,15 @@ impl Context<'_> {
         }
     }
 
-    /// Runs `code`, which is going to wait for something other than this processor: a file, a lock that is held for long,
-    /// an answer from another machine or from another task. Meanwhile another thread takes tasks on this worker's core.
+    /// Runs `code`, which is going to wait for something other than this processor: a file, a lock that is held for
+    /// long, an answer from another machine or from another task. Meanwhile another thread takes tasks on this worker's
+    /// core.
     ///
-    /// The worker that runs this goes on with its task when `code` returns, and may share the core with the other thread
-    /// until that has ended its own task. Each worker has one such substitute, or as many as the executor's builder says
-    /// (`Builder::substitutes`). A thread is started for it when it is first needed. If all of them are inside tasks that
-    /// block too, `code` keeps the core from others, as it would without this call; they then wait until another core is
-    /// free or another domain helps.
+    /// The worker that runs this goes on with its task when `code` returns, and may share the core with the other
+    /// thread until that has ended its own task. Each worker has one such substitute, or as many as the executor's
+    /// builder says (`Builder::substitutes`). A thread is started for it when it is first needed. If all of them are
+    /// inside tasks that block too, `code` keeps the core from others, as it would without this call; they then wait
+    /// until another core is free or another domain helps.
     ///
     /// The time counts for the ticket's deadline and its report, but not as load of the table. It costs some
     /// microseconds, so it pays for waits of 100 us and more. Outside an executor `code` just runs.

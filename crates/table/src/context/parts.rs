@@ -1,5 +1,5 @@
-//! A task that runs its own code on several workers: [`Context::par_map`]. Who runs which part is the host's choice; here
-//! the results come together.
+//! A task that runs its own code on several workers: [`Context::par_map`]. Who runs which part is the host's choice;
+//! here the results come together.
 
 use std::any::Any;
 use std::convert::Infallible;
@@ -27,14 +27,14 @@ impl Context<'_> {
     /// returns the results in the order of the parts.
     ///
     /// For a closure or a table that has work for more than one core. Siblings are workers of the same domain, which
-    /// share this one's cache. They come when they are free, and before they begin a new task. After a part they leave if
-    /// a task waits that goes first: an interactive one if this one is bulk, any if this one has run for 10 ms. If none
-    /// comes, this worker runs all parts, one after the other. Parts should take 10 us or more: handing one over costs about 1
-    /// us.
+    /// share this one's cache. They come when they are free, and before they begin a new task. After a part they leave
+    /// if a task waits that goes first: an interactive one if this one is bulk, any if this one has run for 10 ms. If
+    /// none comes, this worker runs all parts, one after the other. Parts should take 10 us or more: handing one over
+    /// costs about 1 us.
     ///
-    /// Each part is given a context of the worker that runs it. Bytes that parts report count as this task's. A part may
-    /// share out its own work again. Outside an executor, and where a worker has no siblings, the parts run here, in their
-    /// order.
+    /// Each part is given a context of the worker that runs it. Bytes that parts report count as this task's. A part
+    /// may share out its own work again. Outside an executor, and where a worker has no siblings, the parts run here,
+    /// in their order.
     ///
     /// ```
     /// use chiplet_table::Context;

@@ -115,9 +115,9 @@ pub fn pin_current_thread(cpus: &[u32]) -> Result<Vec<u32>, PinError> {
 
 /// Runs `code` with the cpu affinity of the process's main thread, and gives the calling thread its own back.
 ///
-/// The system hands a thread's affinity down to the threads and processes that it starts. So whatever a pinned thread starts
-/// stays on its cpus for good, unless it is started here. Do nothing else in `code`: an executor ties its workers again within a
-/// second. Where affinity is not handed down (all but Linux), it only runs `code`.
+/// The system hands a thread's affinity down to the threads and processes that it starts. So whatever a pinned thread
+/// starts stays on its cpus for good, unless it is started here. Do nothing else in `code`: an executor ties its
+/// workers again within a second. Where affinity is not handed down (all but Linux), it only runs `code`.
 ///
 /// ```
 /// use std::process::Command;
@@ -166,8 +166,8 @@ pub(crate) fn tells_masks() -> bool {
     system::tells_masks()
 }
 
-/// A thread of this process that others can pin while it runs. It names the thread, and does not keep it: use it only
-/// while the thread is known to live, for the system gives numbers anew.
+/// A thread of this process that others can pin while it runs. It does not keep the thread alive. Use it only while the
+/// thread is known to live: the system reuses the numbers of threads that ended.
 ///
 /// ```
 /// use chiplet_topology::pin::Thread;

@@ -33,8 +33,8 @@ pub(crate) fn nodes(tree: &Tree) -> Result<Option<CpuSet>, TopologyError> {
     of_cpuset(tree, "mems")
 }
 
-/// The folders of the process's own group and of those above it, in the hierarchy that has cpusets, and its version; `None` if
-/// there is none.
+/// The folders of the process's own group and of those above it, in the hierarchy that has cpusets, and its version;
+/// `None` if there is none.
 pub(crate) fn cpuset_groups(tree: &Tree) -> Option<(u32, Vec<PathBuf>)> {
     let mounts = mounts(tree);
     let mount = mounts

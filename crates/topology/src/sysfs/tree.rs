@@ -31,7 +31,7 @@ impl Tree {
         }
     }
 
-    /// Where it was made to read.
+    /// The folder that it reads.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -149,7 +149,7 @@ impl Tree {
 pub struct CpuInfo(String);
 
 impl CpuInfo {
-    /// What it says under this name of the first processor.
+    /// The first processor's value under this name.
     pub fn value(&self, name: &str) -> Option<&str> {
         let mut pairs = self.0.lines().filter_map(|line| line.split_once(':'));
         let (_, value) = pairs.find(|(key, _)| key.trim() == name)?;

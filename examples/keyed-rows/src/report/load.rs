@@ -266,7 +266,8 @@ impl Default for Counts {
 }
 
 impl Counts {
-    /// Asks, and counts the answer from `since` on. The first value is compared, so that nothing is fast because it is wrong.
+    /// Asks, and counts the answer from `since` on. The first value is compared, so that nothing is fast because it is
+    /// wrong.
     async fn ask(&self, client: &Client, keys: Vec<u64>, since: Instant) -> anyhow::Result<()> {
         let first = keys[0];
         let Ok(Found { values, found }) = client.get(keys).await else {

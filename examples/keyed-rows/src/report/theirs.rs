@@ -1,5 +1,5 @@
-//! What Cube's report has: PaddlePaddle Serving, "Cube Server performance report" (community version), one Intel Xeon E5-2650
-//! v4 at 2.20 GHz, 1,000,000 keys with values of 40 bytes, over its own RPC. None of it was measured here.
+//! What Cube's report has: PaddlePaddle Serving, "Cube Server performance report" (community version), one Intel Xeon
+//! E5-2650 v4 at 2.20 GHz, 1,000,000 keys with values of 40 bytes, over its own RPC. None of it was measured here.
 
 /// A column of one of its first two tables.
 pub(super) struct Line {

@@ -37,8 +37,8 @@ struct Opened {
 
 impl Counters {
     /// Counts the threads with these ids, or the calling thread if there are none, and all threads that they
-    /// start from now on. Each event is opened on its own: what this machine lacks is missing, the rest counts. The L3's
-    /// own counters on AMD are counted too, for the whole machine, where the system permits it.
+    /// start from now on. Each event is opened on its own: what this machine lacks is missing, the rest counts. The
+    /// L3's own counters on AMD are counted too, for the whole machine, where the system permits it.
     ///
     /// Takes a file descriptor for each event and thread, so open it before a pool is started rather than
     /// with the ids of its threads.

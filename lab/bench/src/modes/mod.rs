@@ -10,8 +10,8 @@ use std::fmt;
 
 use anyhow::ensure;
 
-/// At which use modes are compared, and serving what; for both commands. Which modes they are is each command's own option, as its
-/// conflicts are.
+/// At which use modes are compared, and serving what; for both commands. Which modes they are is each command's own
+/// option, as its conflicts are.
 #[derive(clap::Args, Clone, Debug)]
 #[group(skip)]
 pub struct Options {

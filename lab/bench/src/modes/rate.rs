@@ -6,15 +6,16 @@ pub const STEPS: usize = 10;
 /// How far from the wanted use a rate may be: a point.
 pub const WITHIN: f64 = 0.01;
 
-/// A search between a rate with too little use and one with too much. Use grows with the rate, though not evenly: the next
-/// rate is where a line between the two has the wanted use.
+/// A search between a rate with too little use and one with too much. Use grows with the rate, though not evenly: the
+/// next rate is where a line between the two has the wanted use.
 #[derive(Clone, Debug)]
 pub struct Search {
     wanted: f64,
     below: (f64, f64),
     /// A rate with too much use, and that use; `None` where requests piled up, which has no use.
     above: Option<(f64, Option<f64>)>,
-    /// A rate at which requests have piled up once. It is tried again: a machine may have been busy with something else.
+    /// A rate at which requests have piled up once. It is tried again: a machine may have been busy with something
+    /// else.
     doubtful: Option<f64>,
     /// The rate and the use nearest to what is wanted.
     best: Option<(f64, f64)>,

@@ -307,9 +307,9 @@ pub struct Counters {
     /// Zen 4 and later.
     pub from_cxl: Option<f64>,
     /// AMD (Zen 3 and later): lines that the L2's hardware prefetchers brought into it from the own L3. Scans come this
-    /// way. The first-level cache then finds them in the L2, so they are in no source above. A line that a load asks for
-    /// while its prefetch is still under way may be in both. On Zen 3 the first-level cache's own prefetches are in here
-    /// too, and so twice.
+    /// way. The first-level cache then finds them in the L2, so they are in no source above. A line that a load asks
+    /// for while its prefetch is still under way may be in both. On Zen 3 the first-level cache's own prefetches are in
+    /// here too, and so twice.
     #[serde(default)]
     pub prefetched_own_l3: Option<f64>,
     /// The same from beyond the own L3; another L3 and memory are not told apart.

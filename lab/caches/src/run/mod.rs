@@ -34,7 +34,8 @@ pub struct Arguments {
     /// `small`: 8 tables of 1,500 x 64, 8 workers, caches to match.
     #[arg(long, value_enum, default_value_t = Shape::Full)]
     shape: Shape,
-    /// Graphs and traffic of a workload instead, as chiplet-simulate and chiplet bench run it: paper-hnsw or a TOML file.
+    /// Graphs and traffic of a workload instead, as chiplet-simulate and chiplet bench run it: paper-hnsw or a TOML
+    /// file.
     #[arg(long, value_name = "NAME or FILE.toml", conflicts_with_all = ["rows", "rows_as", "rerank", "skew", "work"])]
     workload: Option<String>,
     /// All tables' rows times this.
@@ -154,8 +155,8 @@ fn page_bytes(text: &str) -> Result<u64, String> {
 /// Components of the vectors that `chiplet bench` draws.
 const BENCH_DIM: usize = 64;
 
-/// Rows of each of four tables a domain, so that all fill three quarters of the L3s: with 4 bytes a component and 136 of
-/// links, as `chiplet bench` counts them.
+/// Rows of each of four tables a domain, so that all fill three quarters of the L3s: with 4 bytes a component and 136
+/// of links, as `chiplet bench` counts them.
 fn bench_rows(part: &Part) -> usize {
     (part.l3_bytes as f64 * 0.75 / 4.0) as usize / (4 * BENCH_DIM + 136)
 }

@@ -4,7 +4,7 @@ use chiplet_caches::spread::Spread;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::table::{by_strategy, parts};
-use chiplet_caches::record::{Record, Run};
+use chiplet_caches::record::{Record, RunRecord};
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:52rem;margin:2rem auto;padding:0 1rem;\
 color:#1c2733;background:#fff}svg{width:100%;height:auto}text{font:12px system-ui,sans-serif;fill:#1c2733}\
@@ -18,7 +18,7 @@ const VALUES: f64 = 110.0;
 const ROW: f64 = 30.0;
 
 /// A chart's title, its unit, how many digits, and what it shows of a run.
-type Chart = (&'static str, &'static str, usize, fn(&Run) -> f64);
+type Chart = (&'static str, &'static str, usize, fn(&RunRecord) -> f64);
 
 const CHARTS: [Chart; 4] = [
     ("L3 misses", "a query", 0, |run| {
@@ -64,7 +64,7 @@ pub fn draw(record: &Record) -> String {
 }
 
 /// Where the lines of a query came from that its core's L2 did not have.
-fn sources(run: &Run) -> [f64; 3] {
+fn sources(run: &RunRecord) -> [f64; 3] {
     let memory = run.l3_misses.saturating_sub(run.lines_across);
     [run.l3_accesses - run.l3_misses, run.lines_across, memory]
         .map(|lines| lines as f64 / run.queries as f64)
@@ -72,8 +72,8 @@ fn sources(run: &Run) -> [f64; 3] {
 
 const SOURCES: [&str; 3] = ["own L3", "another domain", "memory"];
 
-/// What each part gives: a ratio of throughputs for each pair of strategies that differ in one thing, and the lines a query of
-/// the one that has it.
+/// What each part gives: a ratio of throughputs for each pair of strategies that differ in one thing, and the lines a
+/// query of the one that has it.
 fn gains(record: &Record) -> Markup {
     const NAMES: f64 = 325.0;
     const LINES: [f64; 2] = [510.0, 700.0];

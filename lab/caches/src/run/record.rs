@@ -1,12 +1,18 @@
 //! What one run found, from what the plugin has seen and the program has told.
 
 use chiplet_caches::model::counts::Counts;
-use chiplet_caches::record::{Run, Steals};
+use chiplet_caches::record::{RunRecord, Steals};
 use chiplet_caches::seen::{Seen, Told};
 
 use crate::bounces;
 
-pub fn run(strategy: &str, repeat: u64, cores: u32, seen: Seen, told: Told) -> anyhow::Result<Run> {
+pub fn run(
+    strategy: &str,
+    repeat: u64,
+    cores: u32,
+    seen: Seen,
+    told: Told,
+) -> anyhow::Result<RunRecord> {
     let bounces = bounces::resolve(&seen)?;
     let mut domains = seen.domains;
     let clients = domains.pop().unwrap_or_default();
@@ -18,7 +24,7 @@ pub fn run(strategy: &str, repeat: u64, cores: u32, seen: Seen, told: Told) -> a
     let [own, domain, remote] = told.steals;
     let workers = domains.len();
     let between = seen.pairs[..workers].iter().flat_map(|to| &to[..workers]);
-    Ok(Run {
+    Ok(RunRecord {
         strategy: strategy.to_owned(),
         repeat,
         queries: told.queries,

@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 use chiplet_caches::spread::Spread;
 
 use chiplet_baselines::PARTS;
-use chiplet_caches::record::{Record, Run};
+use chiplet_caches::record::{Record, RunRecord};
 
 /// Each strategy's runs, in the order in which strategies came.
-pub fn by_strategy(record: &Record) -> Vec<(&str, Vec<&Run>)> {
-    let mut groups: Vec<(&str, Vec<&Run>)> = Vec::new();
+pub fn by_strategy(record: &Record) -> Vec<(&str, Vec<&RunRecord>)> {
+    let mut groups: Vec<(&str, Vec<&RunRecord>)> = Vec::new();
     for run in &record.runs {
         match groups.iter_mut().find(|(name, _)| *name == run.strategy) {
             Some((_, runs)) => runs.push(run),
@@ -38,9 +38,9 @@ pub fn parts(record: &Record) -> Vec<Part> {
 }
 
 /// What a column shows of a run, and how many digits.
-type Column = (&'static str, usize, fn(&Run) -> f64);
+type Column = (&'static str, usize, fn(&RunRecord) -> f64);
 
-fn per_query(run: &Run, count: u64) -> f64 {
+fn per_query(run: &RunRecord, count: u64) -> f64 {
     count as f64 / run.queries as f64
 }
 

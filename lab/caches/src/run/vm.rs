@@ -100,10 +100,10 @@ pub fn vm(arguments: &Arguments) -> anyhow::Result<()> {
         seen.len(),
         told.len()
     );
-    let runs: Vec<Run> = strategies
+    let runs: Vec<StrategyCounts> = strategies
         .iter()
         .zip(seen.iter().zip(&told))
-        .map(|(&strategy, (seen, told))| Run::new(strategy, seen, told))
+        .map(|(&strategy, (seen, told))| StrategyCounts::new(strategy, seen, told))
         .collect();
     print!("{}", show(&runs));
     check(&runs)?;
@@ -196,7 +196,7 @@ fn boot(
 }
 
 /// What one strategy did.
-struct Run<'a> {
+struct StrategyCounts<'a> {
     strategy: &'a str,
     queries: u64,
     counts: Counts,
@@ -204,7 +204,7 @@ struct Run<'a> {
     stolen: [u64; 2],
 }
 
-impl<'a> Run<'a> {
+impl<'a> StrategyCounts<'a> {
     fn new(strategy: &'a str, seen: &Seen, told: &Told) -> Self {
         let mut counts = Counts::default();
         for domain in &seen.domains {
@@ -224,7 +224,7 @@ impl<'a> Run<'a> {
     }
 }
 
-fn show(runs: &[Run]) -> String {
+fn show(runs: &[StrategyCounts]) -> String {
     let mut text = "Modelled, a query:\n".to_owned();
     let heads = ["L1 accesses", "L2 misses", "L3 misses", "stolen across"];
     let _ = writeln!(
@@ -248,7 +248,7 @@ fn show(runs: &[Run]) -> String {
 }
 
 /// The last strategy must have far fewer misses than each of the others.
-fn check(runs: &[Run]) -> anyhow::Result<()> {
+fn check(runs: &[StrategyCounts]) -> anyhow::Result<()> {
     let Some((placed, others)) = runs.split_last() else {
         return Ok(());
     };

@@ -48,11 +48,12 @@ impl Recipe {
         self
     }
 
-    /// The same with rows kept in these formats, where one is given: `rows_as` in all tables, `rerank` as the second copy
-    /// of all graphs.
+    /// The same with rows kept in these formats, where one is given: `rows_as` in all tables, `rerank` as the second
+    /// copy of all graphs.
     ///
     /// # Errors
-    /// [`RecipeError::Value`] if `rerank` is no format to re-rank with, or rows of `sq4`, `sq2` or `sq1` have none, or there is no graph.
+    /// [`RecipeError::Value`] if `rerank` is no format to re-rank with, or rows of `sq4`, `sq2` or `sq1` have none, or
+    /// there is no graph.
     pub fn kept(
         mut self,
         rows_as: Option<RowFormat>,

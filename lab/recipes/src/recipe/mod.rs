@@ -209,7 +209,8 @@ impl Recipe {
         text.parse()
     }
 
-    /// A workload's text without its comments, and its keys in order: for reports that go to others. None if it is no TOML.
+    /// A workload's text without its comments, and its keys in order: for reports that go to others. None if it is no
+    /// TOML.
     pub fn plain(text: &str) -> Option<String> {
         let table: toml::Table = toml::from_str(text).ok()?;
         toml::to_string(&table).ok()

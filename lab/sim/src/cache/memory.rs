@@ -6,8 +6,9 @@
 //! and never count.
 //!
 //! Blocks are what traces name: a graph's row or list of links, 64 KiB of an inverted list. Replacement is least
-//! recently used, fully associative, unless the machine tells its sets. Of graphs only a sample of the nodes is kept, by a hash of the node, in caches
-//! that are smaller by as much; miss ratios stay the same but for chance (SHARDS: Waldspurger and others, FAST 2015).
+//! recently used, fully associative, unless the machine tells its sets. Of graphs only a sample of the nodes is kept,
+//! by a hash of the node, in caches that are smaller by as much; miss ratios stay the same but for chance (SHARDS:
+//! Waldspurger and others, FAST 2015).
 
 use super::hits::Hits;
 use super::{Lru, sets::SetCaches};

@@ -1,7 +1,8 @@
 //! Clients ask, and what becomes of queries with deadlines.
 //!
-//! A client is told that its query has expired when the deadline has passed, wherever the query is then. What is left of
-//! it in a queue is dead: it holds its place until a worker takes it, or until the timed look after a refusal finds it.
+//! A client is told that its query has expired when the deadline has passed, wherever the query is then. What is left
+//! of it in a queue is dead: it holds its place until a worker takes it, or until the timed look after a refusal finds
+//! it.
 
 use std::time::Duration;
 
@@ -121,7 +122,8 @@ impl Engine<'_> {
         self.ask_again(client, 0);
     }
 
-    /// A worker has taken a query that is dead, or not worth beginning: it looks for the next one. False if it is to begin.
+    /// A worker has taken a query that is dead, or not worth beginning: it looks for the next one. False if it is to
+    /// begin.
     pub(super) fn passes_over(&mut self, worker: usize, place: usize) -> bool {
         let query = &self.queries[place];
         let state = &mut self.workers[worker];
@@ -155,8 +157,8 @@ impl Engine<'_> {
         true
     }
 
-    /// A worker has passed a query over, which took it so long: some time, so that a client who is told at once and asks
-    /// again does not keep time from passing.
+    /// A worker has passed a query over, which took it so long: some time, so that a client who is told at once and
+    /// asks again does not keep time from passing.
     pub(super) fn go_on_looking(&mut self, worker: usize, took: u64) {
         let took = took.max(LEAST_LOOK);
         self.workers[worker].doing = Doing::Waking;

@@ -95,7 +95,8 @@ impl Balancer {
         }
     }
 
-    /// Places all tables, and lets the placement settle on service times that a pilot run has measured, if there are any.
+    /// Places all tables, and lets the placement settle on service times that a pilot run has measured, if there are
+    /// any.
     pub(super) fn place(&mut self, scenario: &Scenario<'_>, shares: &[f64], means: Option<&Means>) {
         let domains = scenario.machine.topology.domains();
         let tables = &scenario.prepared.workload.tables;
@@ -235,8 +236,8 @@ impl Balancer {
         each.collect()
     }
 
-    /// What has been used since the last tick goes to the planner; what it decides at `now` holds from then on, if it is
-    /// to decide anything.
+    /// What has been used since the last tick goes to the planner; what it decides at `now` holds from then on, if it
+    /// is to decide anything.
     pub(super) fn tick(&mut self, now: Time, places: bool) {
         let planned_at = now + self.offset;
         for (table, usage) in (0..).zip(&mut self.usage) {

@@ -49,8 +49,8 @@ impl Engine<'_> {
         ladder::call_helpers(self, |engine| &engine.groups, group, wanted, call)
     }
 
-    /// A worker that was called to help another group has found work at home, or nothing: somebody else is called in its
-    /// place, if there is still need.
+    /// A worker that was called to help another group has found work at home, or nothing: somebody else is called in
+    /// its place, if there is still need.
     pub(super) fn pass_on(&mut self, worker: usize) {
         if std::mem::take(&mut self.workers[worker].call) == Call::None {
             return;

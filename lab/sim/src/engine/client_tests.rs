@@ -44,7 +44,8 @@ fn a_closed_loop_of_one_client_asks_as_fast_as_it_is_answered() {
     assert_eq!(outcome.counted, a.done + b.done);
     let each: Vec<u64> = outcome.tables.iter().map(|served| served.done).collect();
     assert_eq!(each, [3_001, 3_001, b.done]);
-    // One at the very beginning of what is counted, one at the end. Seconds are told from the beginning of the run, the warm-up included.
+    // One at the very beginning of what is counted, one at the end. Seconds are told from the beginning of the run, the
+    // warm-up included.
     let seconds = a.each_second.iter().map(|second| second[0]);
     assert_eq!(
         seconds.take(4).collect::<Vec<_>>(),

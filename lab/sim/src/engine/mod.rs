@@ -76,8 +76,8 @@ pub use scenario::{Load, Scenario, Settings};
 use timeline::{Event, Timeline};
 use units::{Cursor, Shared};
 
-/// Short runs before a run, each with tables where the one before has them put: what queries take depends on where tables
-/// lie, and the other way round. An executor finds its way remap by remap.
+/// Short runs before a run, each with tables where the one before has them put: what queries take depends on where
+/// tables lie, and the other way round. An executor finds its way remap by remap.
 const PILOTS: u32 = 4;
 
 /// Virtual seconds of such a run where runs are timed.

@@ -26,8 +26,8 @@ pub enum Load {
 }
 
 impl Load {
-    /// Queries for each worker of a saturated run, where nothing is said. With many, a short run counts more short queries
-    /// than come: long ones are still waiting when it ends.
+    /// Queries for each worker of a saturated run, where nothing is said. With many, a short run counts more short
+    /// queries than come: long ones are still waiting when it ends.
     pub const OUTSTANDING: u32 = 4;
 }
 
@@ -113,8 +113,8 @@ impl Default for Settings {
 }
 
 impl<'a> Scenario<'a> {
-    /// A run of one strategy with defaults for the rest: saturated; or, where tables are asked by clients of their own, for
-    /// as many virtual seconds as the workload says.
+    /// A run of one strategy with defaults for the rest: saturated; or, where tables are asked by clients of their own,
+    /// for as many virtual seconds as the workload says.
     pub fn new(machine: &'a Machine, prepared: &'a Prepared, strategy: Strategy) -> Self {
         let asking = &prepared.workload.asking;
         let timed = prepared.workload.is_timed();

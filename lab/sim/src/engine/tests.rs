@@ -263,8 +263,8 @@ fn tables_that_fit_their_domains_caches_are_faster_there() {
         .unwrap()
         .with_domains(4)
         .unwrap();
-    // 8 tables of 12 MB: two fit each domain, all together only the four. Long rows, as walks wait for bytes: since they follow
-    // three nodes a step, 24,000 rows of 96 dimensions gain 1.09.
+    // 8 tables of 12 MB: two fit each domain, all together only the four. Long rows, as walks wait for bytes: since
+    // they follow three nodes a step, 24,000 rows of 96 dimensions gain 1.09.
     let tables = "[[tables]]\nkind='hnsw'\ncount=8\nrows=[12000,12000]\ndims=[200]\nk=[20]";
     let prepared = prepared(tables);
     let run = |strategy| {

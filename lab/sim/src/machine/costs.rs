@@ -9,10 +9,10 @@ use super::{Pages, UnderLoad, Ways};
 pub struct Costs {
     /// Bytes of a core's L2. Data sheets.
     pub l2_bytes: u64,
-    /// Bytes of a worker's own that each walk reads and writes: its list of nodes met, stack, the query, the answer. They
-    /// take room in caches and no time, as an L2 keeps them. Counted with valgrind's lackey: 206 lines of data in the last
-    /// of 48 searches of a graph of 4,000 x 96, ef 64. The 412 lines of code besides stay in an L1 of 32 KiB; what the
-    /// executor reads is not in it.
+    /// Bytes of a worker's own that each walk reads and writes: its list of nodes met, stack, the query, the answer.
+    /// They take room in caches and no time, as an L2 keeps them. Counted with valgrind's lackey: 206 lines of data in
+    /// the last of 48 searches of a graph of 4,000 x 96, ef 64. The 412 lines of code besides stay in an L1 of 32 KiB;
+    /// what the executor reads is not in it.
     pub own_bytes: u64,
     /// Nanoseconds of an L3 hit.
     pub l3_ns: f64,

@@ -20,7 +20,8 @@ pub struct Pages {
 const ENTRY: u64 = 8;
 
 impl Pages {
-    /// 4 KiB on Zen 4, whose second-level data TLB has 3072 entries. Six walkers, and 4 ns for an entry in the L2, are assumed.
+    /// 4 KiB on Zen 4, whose second-level data TLB has 3072 entries. Six walkers, and 4 ns for an entry in the L2, are
+    /// assumed.
     pub const SMALL: Self = Self {
         bytes: 4 << 10,
         entries: 3072,

@@ -1,23 +1,28 @@
-//! Machines that can be bought.
+//! Machines that can be bought, by measurements of others; ranges in brackets.
 //!
-//! | preset | domains x cores x L3 | L3 ns | memory ns | core to core ns | link GB/s | socket GB/s |
-//! |---|---|---|---|---|---|---|
-//! | `rome-7k62` | 12 x 4 x 16 MiB, two on a die | 10.3 (to 19.5) | 110 (to 134) | 37 / 127 (36-39 / 102-152) | 43 | 171 |
-//! | `milan-7763` | 8 x 8 x 32 MiB | 14 (50 cycles) | 110 | 23 / 107 / 197 | 51 | 171 |
-//! | `genoa-9654` | 12 x 8 x 32 MiB | 14.5 (13-16) | 110 / 199 | 28 / 182 | 70 (or 38) | 360 (to 375) |
-//! | `bergamo-9754` | 16 x 8 x 16 MiB, two on a die | 16.9 | 120 | 35 / 110 (30-40 / 100-120) | 48 | 360 |
-//! | `turin-9575f` | 8 x 8 x 32 MiB | 10 (46 cycles) | 127 (125-130) | 45 / 150 / 260 | 100 | 525 (480-570) |
-//!
-//! | `xeon-e5-2680v4` | 1 x 14 x 35 MiB | 24 (20 to 42) | 95 / 153 | 50 / 120 | - | 65 |
-//! | `xeon-6248r` | 1 x 24 x 35.75 MiB | 26 (25-27) | 90 / 148 | 50 / 120 | - | 110 |
+//! ```text
+//!                  L3 ns            memory ns       core to core ns                 link GB/s     socket GB/s
+//! rome-7k62        10.3 (to 19.5)   110 (to 134)    37/127 (36-39/102-152)          43            171
+//! milan-7763       14 (50 cycles)   110             23/107/197                      51            171
+//! genoa-9654       14.5 (13-16)     110/199         28/182                          70 (or 38)    360 (to 375)
+//! bergamo-9754     16.9             120             35/110 (30-40/100-120)          48            360
+//! turin-9575f      10 (46 cycles)   127 (125-130)   45/150/260                      100           525 (480-570)
+//! xeon-e5-2680v4   24 (20-42)       95/153          50/120                          -             65
+//! xeon-6248r       26 (25-27)       90/148          50/120                          -             110
+//! ```
 //!
 //! Sources: chipsandcheese.com (Genoa-X, Bergamo, Turin, 9355P), arXiv 2204.03290 (Rome), the core-to-core-latency
-//! project's tables, a public 2 x 9654 study. The two figures of Genoa's link are from different studies. Milan's link
-//! is no measurement: 32 bytes a clock at 1.6 GHz; its memory is taken as Rome's, with which it shares socket and
-//! DIMMs. The Xeons are of the sizes that NetEase compared (2 x 14 and 2 x 24 cores), one L3 a socket, which has no link of its
-//! own: L3 and memory by anandtech.com's Skylake-SP review, which has a Broadwell, too; the other socket's memory is 58 ns more,
-//! as MAO measured (80 and 138 ns); bandwidths are the data sheets' (4 x DDR4-2400, 6 x DDR4-2933; QPI, UPI) times 0.8. Core to
-//! core latencies are assumed, and that walks fill the 10 or 12 line fill buffers of a core. Latencies to the other socket that are not in the table are assumed: memory 90 ns more, a line 300 ns.
+//! project's tables, a public study of two 9654 (the other figure of Genoa's link).
+//!
+//! The Xeons are those that NetEase compared: one L3 a socket, without a link of its own. L3 and memory are from
+//! anandtech.com's Skylake-SP review, which has a Broadwell, too. The other socket's memory is 58 ns more, as MAO
+//! measured (80 and 138 ns). Bandwidths are 0.8 times the data sheets' (4 x DDR4-2400, 6 x DDR4-2933; QPI, UPI).
+//!
+//! Assumed, not measured:
+//!
+//! - Milan's link is 32 bytes a clock at 1.6 GHz; its memory is Rome's, with which it shares socket and DIMMs.
+//! - The Xeons' latencies from core to core; that walks fill the 10 or 12 line fill buffers of a core.
+//! - Latencies to the other socket that the table lacks: memory 90 ns more, a line 300 ns.
 
 use chiplet_topology::Topology;
 

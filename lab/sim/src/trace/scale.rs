@@ -1,20 +1,18 @@
 //! Walks of a graph that is too large to build, made of those of a smaller one.
 //!
-//! A table of `f` times the rows is taken to be `f` *tiles*, each of which looks like the recorded graph to a query
-//! that ends in it. A query of tile `t` makes a recorded walk. Which copy of a node it reads depends on how popular the
-//! node is: where a walk compares `N` of `n` rows, the average row is read by the part `N / n` of all queries, and in a
-//! graph of `f n` rows by `1 / f` of that. So a row of average popularity or less has `f` copies, one for each tile. A
-//! more popular one lies on many queries' way down to their neighbours. It does so in the larger graph too, and has as
-//! many fewer copies as it is more popular; the most popular have one, which all tiles share.
+//! A table of `f` times the rows is `f` *tiles*, each like the recorded graph to queries that end in it. A query makes
+//! a recorded walk. Where a walk compares `N` of `n` rows, `N / n` of all queries read the average row; in the large
+//! graph `1 / f` of that. So a row of average popularity or less has `f` copies, one for each tile. A more popular row
+//! lies on many queries' way in the large graph too, and has as many fewer copies. All tiles share the most popular.
 //!
-//! What this keeps: how many rows a walk compares and follows; how popular the most popular rows are, and so the short
-//! reuse distances; that the average row is read `f` times less often, and so how much of the table a cache of a given
-//! size can hold. Checked against real walks of a graph with four times the rows (16,384 to 65,536 rows of 48, ef 100,
-//! 300 and 750): the miss ratio of a cache of 4,000 rows is off by 2 to 13 points, of 16,000 rows by 4 to 7.
+//! Kept: how many rows a walk compares and follows; how popular the most popular rows are, so short reuse distances;
+//! that the average row is read `f` times less often, so how much of the table a cache holds. Checked against real
+//! walks of four times the rows (16,384 to 65,536 rows of 48, ef 100, 300 and 750): the miss ratio of a cache of 4,000
+//! rows is off by 2 to 13 points, of 16,000 rows by 4 to 7.
 //!
-//! What it cannot keep: that a walk in a larger graph is a little longer (about as the logarithm of the rows); which
-//! rows lie side by side, so all pages of a table are taken to be read equally often; the clusters of real data; and the
-//! factors used for tables of millions of rows, 15 to 150, are far beyond the checked 4.
+//! Not kept: walks in a larger graph are a little longer (about as the logarithm of the rows); which rows lie side by
+//! side, so all pages of a table are read equally often; the clusters of real data. Tables of millions of rows take
+//! factors of 15 to 150, far beyond the checked 4.
 
 use super::mix;
 use super::walks::Walks;

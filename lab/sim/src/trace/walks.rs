@@ -98,8 +98,8 @@ impl Walks {
         }
     }
 
-    /// The part of a walk's rows that another walk of its topic compares, too, on average over neighbours; `None` without
-    /// topics.
+    /// The part of a walk's rows that another walk of its topic compares, too, on average over neighbours; `None`
+    /// without topics.
     pub(super) fn in_common(&self) -> Option<f64> {
         let of_topics = &self.walks[self.anywhere..];
         // Two at the border of two topics are one pair of a hundred.

@@ -250,12 +250,12 @@ impl Prepared {
         }
     }
 
-    /// Tables whose own searches were recorded, one [`Walks`] for each: nothing is scaled and nothing left out. Where the
-    /// workload has no more queries for a table than were recorded, each query makes the walk of its number.
+    /// Tables whose own searches were recorded, one [`Walks`] for each: nothing is scaled and nothing left out. Where
+    /// the workload has no more queries for a table than were recorded, each query makes the walk of its number.
     ///
     /// # Panics
-    /// If the workload has topics, or there are not as many `walks` as tables, or a table is no graph, or one re-ranks whose recorded searches did
-    /// not.
+    /// If the workload has topics, or there are not as many `walks` as tables, or a table is no graph, or one re-ranks
+    /// whose recorded searches did not.
     pub fn recorded(workload: Workload, walks: &[Walks]) -> Self {
         assert_eq!(workload.tables.len(), walks.len(), "one recording a table");
         assert!(

@@ -1,13 +1,13 @@
 //! A comparison in seconds: the model of `lab/caches` is told what one core reads, without QEMU around it.
 //!
-//! So both sides have the same reads, and what differs is how caches are modelled: an L1 and addresses there, rows and links
-//! that lie one after the other here.
+//! So both sides have the same reads, and what differs is how caches are modelled: an L1 and addresses there, rows and
+//! links that lie one after the other here.
 
 use chiplet::index::{HnswConfig, HnswTable, Metric, Part as Section};
 use chiplet_caches::model::core::Access;
 use chiplet_caches::model::parts::Part;
 use chiplet_caches::model::{Machine, Wiring};
-use chiplet_caches::record::{Constants, Record, Run};
+use chiplet_caches::record::{Constants, Record, RunRecord};
 use chiplet_validate::case::{self, Case};
 use chiplet_validate::emulated;
 use chiplet_validate::graphs::{self, Searched};
@@ -91,13 +91,13 @@ fn record(graph: &HnswTable, asked: &[Vec<f32>]) -> Record {
             under_way: 1,
             ..Constants::default()
         },
-        runs: vec![Run {
+        runs: vec![RunRecord {
             strategy: "ccd-aware".to_owned(),
             queries: COUNTED as u64,
             instructions: 1,
             l3_misses: counts.l3_misses,
             lines_across: counts.lines_across,
-            ..Run::default()
+            ..RunRecord::default()
         }],
     }
 }

@@ -35,8 +35,9 @@ impl Default for Clusters {
     }
 }
 
-/// A query about a topic: `sqrt(1 - s^2) c + s x`, where `c` is the topic's centre, `x` another vector for each query and `s` the
-/// spread, 0 to 1. Two of a topic are `s` times as far from each other as two vectors are, and each is as long as a vector.
+/// A query about a topic: `sqrt(1 - s^2) c + s x`, where `c` is the topic's centre, `x` another vector for each query
+/// and `s` the spread, 0 to 1. Two of a topic are `s` times as far from each other as two vectors are, and each is as
+/// long as a vector.
 ///
 /// ```
 /// let query: Vec<f32> = chiplet_workload::dataset::about(&[1.0, 0.0], &[0.0, 1.0], 0.6).collect();

@@ -82,7 +82,8 @@ impl Group {
         self
     }
 
-    /// The same where this part of the group's arrivals, 0 to 1, goes to its first table beside that table's share by the law.
+    /// The same where this part of the group's arrivals, 0 to 1, goes to its first table beside that table's share by
+    /// the law.
     #[must_use]
     pub fn hot(self, part: f64) -> Vec<Self> {
         let of = |tables: Range<usize>, part: f64| Self {

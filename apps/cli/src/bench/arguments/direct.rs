@@ -20,17 +20,18 @@ pub(crate) struct Options {
     #[arg(long, value_enum, default_value_t = Index::Hnsw)]
     pub(crate) index: Index,
 
-    /// How the graph keeps its rows: f32, f16, bf16, sq8 (one byte a component), sq4 (half a byte), sq2 or sq1 (2 bits, 1 bit;
-    /// for 128 and 384 components and more). The last three need --rerank
+    /// How the graph keeps its rows: f32, f16, bf16, sq8 (one byte a component), sq4 (half a byte), sq2 or sq1 (2 bits,
+    /// 1 bit; for 128 and 384 components and more). The last three need --rerank
     #[arg(long, value_name = "FORMAT", default_value_t = RowFormat::F32)]
     pub(crate) rows_as: RowFormat,
 
-    /// Let the build choose --rows-as and --rerank: the fewest bytes a query that leave this share of the nearest to be found,
-    /// such as 0.95. The build ends, with what each format would find, if none does
+    /// Let the build choose --rows-as and --rerank: the fewest bytes a query that leave this share of the nearest to be
+    /// found, such as 0.95. The build ends, with what each format would find, if none does
     #[arg(long, value_name = "RECALL", conflicts_with = "rows_as")]
     pub(crate) fit: Option<f64>,
 
-    /// Keep the graph's rows a second time, as f32, f16, bf16 or sq8, and compare the best candidates once more with them
+    /// Keep the graph's rows a second time, as f32, f16, bf16 or sq8, and compare the best candidates once more with
+    /// them
     #[arg(long, value_name = "FORMAT")]
     pub(crate) rerank: Option<RowFormat>,
 
@@ -58,8 +59,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
 
-    /// Map the file of --file instead of loading it: searches begin at once, and the system reads what they touch. Nobody may
-    /// write to the file meanwhile
+    /// Map the file of --file instead of loading it: searches begin at once, and the system reads what they touch.
+    /// Nobody may write to the file meanwhile
     #[arg(long, requires = "file")]
     pub(crate) map: bool,
 

@@ -1,4 +1,5 @@
-//! The command line of `chiplet bench`, parsed into values that cannot be nonsense. Everything else here is built on it.
+//! The command line of `chiplet bench`, parsed into values that cannot be nonsense. Everything else here is built on
+//! it.
 
 mod direct;
 mod modes;
@@ -23,8 +24,8 @@ use values::{metric, milliseconds, seconds, window};
 /// Compare ways to run vector searches on this machine, on the same queries, in one run.
 ///
 /// Builds the tables once, then runs the strategies in turn, round after round, so that whatever else the
-/// machine does falls on all of them. Prints medians and ratios to the first strategy, and what each part of chiplet gives:
-/// its pool, placement beside a placebo, runs of one table. Without further options it takes about two minutes.
+/// machine does falls on all of them. Prints medians and ratios to the first strategy, and what each part of chiplet
+/// gives: its pool, placement beside a placebo, runs of one table. Without further options it takes about two minutes.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -47,8 +48,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "LIST", conflicts_with = "level", value_parser = clap::builder::ValueParser::new(DomainList::from_str))]
     pub(crate) domains: Option<DomainList>,
 
-    /// Threads that send, each on a core of its own that no worker gets; 0: one that shares the workers' cores [default:
-    /// one for 12 cores, so 0 on small machines]
+    /// Threads that send, each on a core of its own that no worker gets; 0: one that shares the workers' cores
+    /// [default: one for 12 cores, so 0 on small machines]
     #[arg(long, conflicts_with = "clients")]
     pub(crate) senders: Option<u32>,
 

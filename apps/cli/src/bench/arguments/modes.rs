@@ -7,8 +7,8 @@ use chiplet_bench::modes::{self, DEFAULT, Mode};
 #[command(next_help_heading = "Ways to deploy")]
 #[group(skip)]
 pub(crate) struct Options {
-    /// Compare ways to deploy a service here instead of strategies: its processes are children of this command, asked over
-    /// Unix sockets. Without a list: one,per-node,pinned,chiplet
+    /// Compare ways to deploy a service here instead of strategies: its processes are children of this command, asked
+    /// over Unix sockets. Without a list: one,per-node,pinned,chiplet
     #[arg(
         long,
         value_enum,
@@ -26,8 +26,8 @@ pub(crate) struct Options {
     #[command(flatten)]
     pub(crate) at: modes::Options,
 
-    /// Measure each mode with automatic NUMA balancing on, off, or both: sets kernel.numa_balancing while a round runs (root),
-    /// and puts it back
+    /// Measure each mode with automatic NUMA balancing on, off, or both: sets kernel.numa_balancing while a round runs
+    /// (root), and puts it back
     #[arg(
         long,
         value_enum,

@@ -27,8 +27,8 @@ pub(super) struct Built {
     pub(super) seconds: f64,
     /// Processor time of all threads, in seconds.
     pub(super) cpu_seconds: f64,
-    /// How much memory in RAM the process had more after that than before, in bytes; what the allocator keeps for later is
-    /// in it.
+    /// How much memory in RAM the process had more after that than before, in bytes; what the allocator keeps for later
+    /// is in it.
     pub(super) grown: Option<u64>,
 }
 
@@ -229,8 +229,8 @@ impl Any {
         }
     }
 
-    /// Bytes of the cache lines that the answer to `query` reads; `None` for lists, scans, and where a filter decides what is
-    /// read.
+    /// Bytes of the cache lines that the answer to `query` reads; `None` for lists, scans, and where a filter decides
+    /// what is read.
     pub(super) fn bytes_read(&self, query: &Query) -> Result<Option<u64>, SearchError> {
         const LINE: u64 = 64;
         let (Self::Graph(table), None) = (self, query.requested_filter()) else {

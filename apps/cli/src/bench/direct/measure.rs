@@ -178,8 +178,8 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// Asks `queries` once, waits for the other searchers, then asks them all again and again for `length`. Returns queries a
-/// second.
+/// Asks `queries` once, waits for the other searchers, then asks them all again and again for `length`. Returns queries
+/// a second.
 fn search(
     table: &Any,
     queries: &[Query],

@@ -5,8 +5,8 @@
 //!
 //! 1. Once, all queries are asked on one thread, and the answers give the recall.
 //! 2. In each round each searcher goes through its share of the queries once, to warm up.
-//! 3. Then it goes through its whole share again and again, for at least `--duration`. Its queries a second are added to
-//!    those of the others.
+//! 3. Then it goes through its whole share again and again, for at least `--duration`. Its queries a second are added
+//!    to those of the others.
 //!
 //! Rounds go through all points, each starting with another one, so that whatever else the machine does falls on all;
 //! a point's figure is its median over rounds.

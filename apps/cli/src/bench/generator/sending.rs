@@ -42,8 +42,8 @@ impl<'a> Sender<'a> {
 
     pub(super) fn run(mut self) -> anyhow::Result<Sent> {
         let plan = self.round.plan;
-        // Each sender draws its own part alone: drawing the whole stream would bound all of them together by what one can
-        // draw, however many there are.
+        // Each sender draws its own part alone: drawing the whole stream would bound all of them together by what one
+        // can draw, however many there are.
         let (part, parts) = (self.index as u64, self.round.senders as u64);
         let stream = self.round.traffic.part(part, parts)?;
         let lag_p99_us = match plan.pace {

@@ -1,7 +1,8 @@
 //! Whether the workers of a saturated round always had a query: else the sender was measured, not the pool.
 
 /// Share of the workers' time between `first` and `last` (nanoseconds, as the queries') for which they were idle
-/// because fewer queries than workers were outstanding. 0 to 1. `queries` are the times at which each was sent and ended.
+/// because fewer queries than workers were outstanding. 0 to 1. `queries` are the times at which each was sent and
+/// ended.
 pub(super) fn share(
     queries: impl IntoIterator<Item = (u64, u64)>,
     (first, last): (u64, u64),

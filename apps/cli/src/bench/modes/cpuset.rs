@@ -1,7 +1,7 @@
 //! A cpuset for a process, where the system lets this command make one.
 //!
-//! A group is made beside this process' own one (cgroup v2 has no processes above groups with controllers), in v1 below it. It
-//! is removed when its process has ended.
+//! A group is made beside this process' own one (cgroup v2 has no processes above groups with controllers), in v1 below
+//! it. It is removed when its process has ended.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

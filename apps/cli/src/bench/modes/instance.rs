@@ -18,7 +18,7 @@ use super::super::arguments::{Arguments, Graph};
 use super::super::machine;
 use super::super::pools::{self, Caller, Done, Job, Pool, Told, Workers};
 use super::super::usage::Usage;
-use super::kept;
+use super::saved;
 use super::wire::{self, Answer, Ask};
 
 /// What an instance is told.
@@ -83,7 +83,7 @@ fn serve(arguments: &Arguments, setup: &Setup) -> anyhow::Result<Reply> {
     pin::pin_current_thread(&setup.cpus)?;
     let workers = Workers::of(arguments, &machine, (&machine, &machine), 0)?;
     let choice = setup.strategy.parse()?;
-    let tables = Box::leak(kept::load(&setup.folder, arguments)?.into_boxed_slice());
+    let tables = Box::leak(saved::load(&setup.folder, arguments)?.into_boxed_slice());
     let table_bytes = tables
         .iter()
         .map(|table| table.index(Graph::Own).size_bytes())

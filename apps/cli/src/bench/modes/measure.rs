@@ -179,7 +179,8 @@ impl Bench<'_> {
                 }
             }
         }
-        // Where requests have piled up at all rates that were tried, the next lower one: its rounds tell the same of it.
+        // Where requests have piled up at all rates that were tried, the next lower one: its rounds tell the same of
+        // it.
         let rate = |search: &Search| {
             let best = search.best().map(|(rate, _)| rate);
             best.or_else(|| search.next())
@@ -187,7 +188,8 @@ impl Bench<'_> {
         Ok(searches.iter().filter_map(rate).collect())
     }
 
-    /// What the modes give at their rates: medians of rounds that were run in turn. Nothing if the first was not finished.
+    /// What the modes give at their rates: medians of rounds that were run in turn. Nothing if the first was not
+    /// finished.
     fn measure(
         &self,
         candidates: &mut [Candidate],

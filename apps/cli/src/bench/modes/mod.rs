@@ -4,25 +4,26 @@
 //! |---|---|
 //! | `plan` | which processes a mode has, and on which cpus |
 //! | `wire` | messages between the command and its processes |
-//! | `ranking`, `kept` | the complex model; tables in a folder, for all processes |
+//! | `ranking`, `saved` | the complex model; tables in a folder, for all processes |
 //! | `instance` | one process |
 //! | `cpuset`, `autonuma` | what the system is asked for |
 //! | `fleet` | all processes of a mode, as a pool |
 //! | `report`, `measure` | rounds of all modes in turn, and what they gave |
 //! | `text` | the report on a terminal |
 //!
-//! All modes are alive during the whole run, and their rounds are interleaved. NetEase compared such modes at 60 % processor
-//! use ("Performance evaluation of the cloud music online estimation system on NUMA architecture"), MAO four instances.
+//! All modes are alive during the whole run, and their rounds are interleaved. NetEase compared such modes at 60 %
+//! processor use ("Performance evaluation of the cloud music online estimation system on NUMA architecture"), MAO four
+//! instances.
 
 mod autonuma;
 mod cpuset;
 mod fleet;
 mod instance;
-mod kept;
 mod measure;
 mod plan;
 mod ranking;
 mod report;
+mod saved;
 mod text;
 mod wire;
 
@@ -75,7 +76,7 @@ pub(super) fn run(
     let bars = MultiProgress::new();
     let tables = Tables::build(arguments, &bars, stop)?.keep();
     check_room(arguments, &nodes, tables)?;
-    kept::save(folder.path(), tables, arguments)?;
+    saved::save(folder.path(), tables, arguments)?;
 
     let mut candidates = Vec::new();
     for &mode in &arguments.modes.modes {

@@ -22,8 +22,8 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    /// The NUMA nodes of `machine`, or its domains where it has a single one. One alone will do for modes that are not about
-    /// nodes.
+    /// The NUMA nodes of `machine`, or its domains where it has a single one. One alone will do for modes that are not
+    /// about nodes.
     pub(super) fn of(machine: &Topology, modes: &[Mode]) -> anyhow::Result<Self> {
         let domains = machine.domains();
         let mut ids: Vec<u32> = domains.iter().map(|domain| domain.node).collect();

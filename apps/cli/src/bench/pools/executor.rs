@@ -41,8 +41,8 @@ impl Executed {
         Self::build(builder, strategy, choice, arguments, workers, tables)
     }
 
-    /// `ccd-aware-fifo` over domains that share no cache. Workers stay on their cores, or they would wander between caches, which
-    /// those of true domains cannot.
+    /// `ccd-aware-fifo` over domains that share no cache. Workers stay on their cores, or they would wander between
+    /// caches, which those of true domains cannot.
     pub(super) fn placebo(
         choice: &Choice,
         arguments: &Arguments,

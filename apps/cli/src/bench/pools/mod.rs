@@ -1,5 +1,5 @@
-//! What is compared: chiplet's executor with the settings of its strategies, pools that know no domains, and those that people
-//! use today.
+//! What is compared: chiplet's executor with the settings of its strategies, pools that know no domains, and those that
+//! people use today.
 //!
 //! All are driven alike, with as many workers on the same cores (but for `rayon-all`, which is there to show what that
 //! costs it). [`Pool::send`] hands over one query and returns;
@@ -31,16 +31,16 @@ use closures::Closures;
 #[derive(Clone, Debug)]
 pub(crate) struct Workers {
     pub(crate) count: usize,
-    /// The cpus that they may use: neither the senders' nor those of domains that are left out. Pools that know no domains let the system place their
-    /// threads among these.
+    /// The cpus that they may use: neither the senders' nor those of domains that are left out. Pools that know no
+    /// domains let the system place their threads among these.
     cpus: Option<Vec<u32>>,
     /// The machine without the senders' cores, whose cores are whole.
     physical: Topology,
 }
 
 impl Workers {
-    /// As many as the executor would start on `machine`, of which the cores of `senders` have been taken, and the time of a
-    /// CPU quota, too.
+    /// As many as the executor would start on `machine`, of which the cores of `senders` have been taken, and the time
+    /// of a CPU quota, too.
     pub(crate) fn of(
         arguments: &Arguments,
         whole: &Topology,
@@ -90,8 +90,8 @@ impl Workers {
     }
 }
 
-/// Tasks that may wait for each worker of the pools that are bounded. With `--rate max` all outstanding queries may be one
-/// domain's.
+/// Tasks that may wait for each worker of the pools that are bounded. With `--rate max` all outstanding queries may be
+/// one domain's.
 fn bound(arguments: &Arguments, workers: usize) -> usize {
     let limit = (arguments.outstanding as usize * workers).max(QUEUE_PER_WORKER * workers);
     limit.max(arguments.clients.unwrap_or(0) as usize)

@@ -20,7 +20,8 @@ const HEADROOM: f64 = 2.0;
 /// A send lag of this share of p99 is no longer small.
 const LAG_SHARE: f64 = 0.2;
 
-/// Why a reader may not believe the figures, a sentence each: of the page, of the text, and of `chiplet compare --check`.
+/// Why a reader may not believe the figures, a sentence each: of the page, of the text, and of
+/// `chiplet compare --check`.
 pub fn of(report: &Report) -> Vec<String> {
     let mut doubts = of_figures(report);
     doubts.extend(of_machine(report));

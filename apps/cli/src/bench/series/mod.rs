@@ -339,8 +339,8 @@ impl Series<'_> {
         }
     }
 
-    /// Lets placements settle by traffic before anything is measured: an executor moves no table before its fast window is full.
-    /// Runs that are shorter than that altogether are left as they are.
+    /// Lets placements settle by traffic before anything is measured: an executor moves no table before its fast window
+    /// is full. Runs that are shorter than that altogether are left as they are.
     fn settle(&self, runners: &mut [Runner], pace: Pace) -> anyhow::Result<()> {
         let arguments = self.arguments;
         let all = (arguments.warmup + arguments.duration) * arguments.rounds;
@@ -466,8 +466,8 @@ impl Series<'_> {
         Ok(all)
     }
 
-    /// Loads to measure, as shares of the first strategy's saturation. Unless the user names them they go on to where the
-    /// fastest strategy's latency leaves.
+    /// Loads to measure, as shares of the first strategy's saturation. Unless the user names them they go on to where
+    /// the fastest strategy's latency leaves.
     fn loads(&self, saturations: &[f64]) -> Vec<f64> {
         let mut loads = self.arguments.sweep();
         if self.arguments.sweep.is_none() {

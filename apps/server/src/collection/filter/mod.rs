@@ -1,9 +1,9 @@
 //! Filters: which points satisfy conditions on their ids and payloads.
 //!
-//! A view is filtered block by block. First each condition says of a block's rows which satisfy it for sure and which may:
-//! a condition with a payload index knows, any other does not. What is still undecided when the conditions are put together is
-//! decided row by row, by the payload. So a filter takes memory for one block, whatever its conditions, and what indexes
-//! decide is not looked at.
+//! A view is filtered block by block. First each condition says of a block's rows which satisfy it for sure and which
+//! may: a condition with a payload index knows, any other does not. What is still undecided when the conditions are put
+//! together is decided row by row, by the payload. So a filter takes memory for one block, whatever its conditions, and
+//! what indexes decide is not looked at.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -24,8 +24,8 @@ use crate::memory::Budget;
 /// collide.
 pub(crate) type Listed<T> = HashSet<T>;
 
-/// Ids of a condition that are looked up one by one, while no write becomes visible. More of them are compared with each
-/// point's id instead.
+/// Ids of a condition that are looked up one by one, while no write becomes visible. More of them are compared with
+/// each point's id instead.
 const MOST_LOOKED_UP: usize = 10_000;
 
 /// A condition, or several.

@@ -214,7 +214,8 @@ impl Store {
         })
     }
 
-    /// Opens a collection's file and reads all of it. Each point is handed to `take` if `fits` finds memory for so many bytes.
+    /// Opens a collection's file and reads all of it. Each point is handed to `take` if `fits` finds memory for so many
+    /// bytes.
     pub(crate) fn open(
         path: &Path,
         caches: &Arc<Caches>,
@@ -315,8 +316,8 @@ impl Store {
         }
     }
 
-    /// Whether its file still has its name: one that was removed, or moved with its folder, would take writes that the next
-    /// start does not find.
+    /// Whether its file still has its name: one that was removed, or moved with its folder, would take writes that the
+    /// next start does not find.
     pub(crate) fn is_in_place(&self) -> bool {
         let there = std::fs::metadata(&self.path);
         there.is_ok_and(|there| identity(&there) == self.identity)

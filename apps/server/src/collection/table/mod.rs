@@ -27,14 +27,15 @@ const WHOLE: u64 = 1 << 62;
 /// Rows that are asked for beside the `k` wanted, at least, where rows are dead.
 const FEWEST_MORE: usize = 16;
 
-/// Rows that a filter lets through which are read one by one rather than looked for in lists: beside a filter of as few,
-/// which lists they are in hardly matters, and reading them takes as long as scanning some lists.
+/// Rows that a filter lets through which are read one by one rather than looked for in lists: beside a filter of as
+/// few, which lists they are in hardly matters, and reading them takes as long as scanning some lists.
 const FEW_MATCHES: u64 = 5_000;
 
 /// Matching rows that lists are visited for, at most: as many are kept sorted.
 const MOST_SOUGHT: u64 = 16_384;
 
-/// Rows whose distances are computed in one call: enough that the call costs nothing beside them, few enough for the stack.
+/// Rows whose distances are computed in one call: enough that the call costs nothing beside them, few enough for the
+/// stack.
 const AT_ONCE: usize = 256;
 
 /// What goes along with a query.
@@ -105,8 +106,8 @@ impl Ask {
         }
     }
 
-    /// Lists whose scans find candidates, by codes, for their merge to compare. A filter's are compared as they are found:
-    /// its query is not cut.
+    /// Lists whose scans find candidates, by codes, for their merge to compare. A filter's are compared as they are
+    /// found: its query is not cut.
     fn unmerged(&self, query: &Query) -> Option<&dyn SplitTable> {
         let coded = self.view.base.coded && query.requested_filter().is_none();
         self.index().filter(|_| coded)?.as_split()
@@ -134,9 +135,9 @@ impl Ask {
 
     /// What an index of lists is asked with a filter: nothing if the rows that match are read one by one.
     ///
-    /// Lists are visited by place, so a filter that goes with the place may have no row in the nearest of them. Rows that are
-    /// no more than a query without a filter would look at are read; of more, lists are visited until they had as
-    /// large a part of the matching rows as that query's have of all rows.
+    /// Lists are visited by place, so a filter that goes with the place may have no row in the nearest of them. Rows
+    /// that are no more than a query without a filter would look at are read; of more, lists are visited until they had
+    /// as large a part of the matching rows as that query's have of all rows.
     fn in_lists(
         &self,
         query: &Query,
@@ -161,7 +162,8 @@ impl Ask {
         }))
     }
 
-    /// Rows that its lists have to find for `k` results: of codes more, as the nearest by codes are not the nearest rows.
+    /// Rows that its lists have to find for `k` results: of codes more, as the nearest by codes are not the nearest
+    /// rows.
     fn candidates(&self, k: usize) -> usize {
         match self.view.base.coded {
             true => candidates(k),
@@ -210,9 +212,9 @@ impl Ask {
         lists.merge(query, vec![found], context)
     }
 
-    /// The nearest `wanted` live rows that the index finds, for the `k` of the query. Dead rows may crowd out live ones, so
-    /// more are asked for, until there are enough or the index has no more; `None` if it would have to be asked for more
-    /// than `most`.
+    /// The nearest `wanted` live rows that the index finds, for the `k` of the query. Dead rows may crowd out live
+    /// ones, so more are asked for, until there are enough or the index has no more; `None` if it would have to be
+    /// asked for more than `most`.
     fn live(
         &self,
         query: &Query,
@@ -466,8 +468,8 @@ impl SplitTable for CollectionTable {
     }
 }
 
-/// Rows that a graph may be asked for to find `k` live ones. A walk looks at some tens of rows for each that it is asked for,
-/// here and there, so that beyond a small part of all rows reading them one after the other takes no longer.
+/// Rows that a graph may be asked for to find `k` live ones. A walk looks at some tens of rows for each that it is
+/// asked for, here and there, so that beyond a small part of all rows reading them one after the other takes no longer.
 fn widest_walk(rows: usize, k: usize) -> usize {
     (rows / 32).max(k.max(FEWEST_MORE).saturating_mul(16))
 }

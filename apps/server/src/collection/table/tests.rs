@@ -118,8 +118,8 @@ fn a_walk_may_be_as_wide_as_a_small_part_of_the_rows() {
     assert_eq!(widest_walk(0, usize::MAX), usize::MAX);
 }
 
-/// 20,000 points in clumps, in 256 lists of which a query visits 16; a filter lets through what is beyond a bound of the
-/// first component, so that what it lets through is in one place, and queries come from all places.
+/// 20,000 points in clumps, in 256 lists of which a query visits 16; a filter lets through what is beyond a bound of
+/// the first component, so that what it lets through is in one place, and queries come from all places.
 #[cfg(feature = "ivf")]
 #[test]
 fn a_filter_of_an_index_of_lists_is_never_short() {
@@ -176,8 +176,8 @@ fn a_filter_of_an_index_of_lists_is_never_short() {
     }
 }
 
-/// 2,000 rows in 16 lists of 8-bit codes, whose distances are off; 300 newer rows outside the index, and dead ones among the
-/// nearest of each query.
+/// 2,000 rows in 16 lists of 8-bit codes, whose distances are off; 300 newer rows outside the index, and dead ones
+/// among the nearest of each query.
 #[cfg(feature = "ivf")]
 #[test]
 fn lists_of_codes_answer_exactly_however_they_are_cut() {

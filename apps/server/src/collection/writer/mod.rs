@@ -199,8 +199,8 @@ fn bytes(change: &Change) -> u64 {
 }
 
 impl Collection {
-    /// Queues a write, on a thread of `runtime` if none is at it. All of it happens or nothing. If it fails and nobody is
-    /// told (`watched` is false), that is logged and counted.
+    /// Queues a write, on a thread of `runtime` if none is at it. All of it happens or nothing. If it fails and nobody
+    /// is told (`watched` is false), that is logged and counted.
     ///
     /// # Errors
     /// Over a bound, or a point of another dimension: nothing is queued then.
@@ -258,8 +258,8 @@ impl Collection {
         Ok(written)
     }
 
-    /// Stores one round of groups and leaves the next to a later turn, so that busy collections do not keep others from the
-    /// threads.
+    /// Stores one round of groups and leaves the next to a later turn, so that busy collections do not keep others from
+    /// the threads.
     fn serve_writes(self: Arc<Self>, builder: Arc<Builder>) {
         let Some(groups) = self.next_groups() else {
             return;

@@ -1,5 +1,5 @@
-//! Filters and what they select: counted, read page by page, searched, changed and deleted. A model in plain JSON says what
-//! is right.
+//! Filters and what they select: counted, read page by page, searched, changed and deleted. A model in plain JSON says
+//! what is right.
 
 mod changes;
 mod model;

@@ -18,7 +18,8 @@ struct Hosted<'a> {
     task: Arc<dyn Task>,
 }
 
-/// Runs `code` on this worker with a context for `task`, within its span. Returns with its result what the context was told.
+/// Runs `code` on this worker with a context for `task`, within its span. Returns with its result what the context was
+/// told.
 pub(super) fn in_context<R>(
     worker: &Worker,
     task: Arc<dyn Task>,

@@ -41,8 +41,8 @@ struct Progress {
     used: Tally,
 }
 
-/// Runs `code` for each of `0..count` on the worker of `hosted` and on siblings that come. Returns what was used when all
-/// parts that were begun have ended.
+/// Runs `code` for each of `0..count` on the worker of `hosted` and on siblings that come. Returns what was used when
+/// all parts that were begun have ended.
 pub(super) fn run(hosted: &Hosted<'_>, count: usize, code: Arc<Part>) -> Tally {
     let Hosted { worker, task } = hosted;
     let others = hosted.helpers().min(count.saturating_sub(1));

@@ -1,7 +1,7 @@
 //! Files that hnsw_rs' `file_dump` writes (0.3, formats 3 and 4): `<name>.hnsw.graph` and `<name>.hnsw.data`.
 //!
-//! hnsw_rs reads them too, but ends the process on some that are damaged and reads past a buffer on others. They hold, in
-//! the byte order of the machine that wrote them, of which little-endian ones are read:
+//! hnsw_rs reads them too, but ends the process on some that are damaged and reads past a buffer on others. They hold,
+//! in the byte order of the machine that wrote them, of which little-endian ones are read:
 //!
 //! | part | holds |
 //! |---|---|
@@ -59,8 +59,8 @@ impl HnswTable {
     ///
     /// # Errors
     /// [`BuildError::File`] for what cannot be read, is damaged or of another type or distance;
-    /// [`BuildError::Graph`] if it is of another metric; [`BuildError::NotNormalized`] for `hnsw::Cosine` over rows of another length than 1. Else
-    /// as [`HnswTable::from_graph`].
+    /// [`BuildError::Graph`] if it is of another metric; [`BuildError::NotNormalized`] for `hnsw::Cosine` over rows of
+    /// another length than 1. Else as [`HnswTable::from_graph`].
     pub fn from_hnsw_rs_dump(
         directory: impl AsRef<Path>,
         basename: &str,

@@ -12,10 +12,11 @@ use crate::rows;
 impl HnswTable {
     /// A table of a graph that was built with hnsw_rs. Its ids are those the rows were inserted under.
     ///
-    /// Rows and links are copied and hnsw_rs' own memory, several times as much, is given back. At the same `ef` the table
-    /// finds what the graph's own `search` finds, where no two distances tie or differ by rounding alone. The search
-    /// begins at the first point of the highest layer, as hnsw_rs' does, unless several threads inserted the first
-    /// points of that layer at once. hnsw_rs drops its graph on rayon's global pool, which this starts if it was not.
+    /// Rows and links are copied and hnsw_rs' own memory, several times as much, is given back. At the same `ef` the
+    /// table finds what the graph's own `search` finds, where no two distances tie or differ by rounding alone. The
+    /// search begins at the first point of the highest layer, as hnsw_rs' does, unless several threads inserted the
+    /// first points of that layer at once. hnsw_rs drops its graph on rayon's global pool, which this starts if it was
+    /// not.
     ///
     /// ```
     /// use chiplet_index::HnswTable;

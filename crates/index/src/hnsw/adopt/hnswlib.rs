@@ -8,8 +8,8 @@
 //! | elements | each: links of the ground layer, the row, `label u64` |
 //! | higher layers | each element: `bytes u32`, then for each layer from the first: links |
 //!
-//! Links are `count u16, flags u16`, then room for M (on the ground `2 M`) element numbers, `u32`. Bit 0 of the flags of the
-//! ground links marks an element as deleted.
+//! Links are `count u16, flags u16`, then room for M (on the ground `2 M`) element numbers, `u32`. Bit 0 of the flags
+//! of the ground links marks an element as deleted.
 
 use std::path::Path;
 
@@ -28,9 +28,10 @@ impl HnswTable {
     /// A table of an index that hnswlib saved, over rows of `f32`. Ids are hnswlib's labels.
     ///
     /// The file does not say the metric. Give [`Metric::L2`](crate::Metric::L2) for hnswlib's space `l2`,
-    /// [`Metric::InnerProduct`](crate::Metric::InnerProduct) for `ip` (hnswlib reports `1 - product`, the table `-product`),
-    /// [`Metric::Cosine`](crate::Metric::Cosine) for `cosine`. At the same `ef` the table finds what hnswlib finds, where no
-    /// two distances tie or differ by rounding alone. Of `config` everything counts but the settings of a build.
+    /// [`Metric::InnerProduct`](crate::Metric::InnerProduct) for `ip` (hnswlib reports `1 - product`, the table
+    /// `-product`), [`Metric::Cosine`](crate::Metric::Cosine) for `cosine`. At the same `ef` the table finds what
+    /// hnswlib finds, where no two distances tie or differ by rounding alone. Of `config` everything counts but the
+    /// settings of a build.
     ///
     /// ```no_run
     /// use chiplet_index::{HnswConfig, HnswTable, Metric};
@@ -41,8 +42,8 @@ impl HnswTable {
     /// # Errors
     /// [`BuildError::File`] for what cannot be read, is damaged, of another dimension or not of `f32`;
     /// [`BuildError::File`] also where elements are marked as deleted, as a table has no hidden rows;
-    /// [`BuildError::NotNormalized`] for [`Metric::Cosine`](crate::Metric::Cosine) and an index of another space. Else as
-    /// [`HnswTable::from_graph`].
+    /// [`BuildError::NotNormalized`] for [`Metric::Cosine`](crate::Metric::Cosine) and an index of another space. Else
+    /// as [`HnswTable::from_graph`].
     pub fn from_hnswlib(
         path: impl AsRef<Path>,
         dim: usize,

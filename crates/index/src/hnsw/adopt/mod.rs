@@ -9,8 +9,8 @@
 //! | `hnsw_rs`, `distance` | a graph of hnsw_rs in memory (feature `hnsw_rs`) |
 //! | `room` | how much room lists of links get |
 //!
-//! What a search relies on is checked here, for all of them, in [`Graph::check`]: the entry is on the highest layer, and a
-//! link on a layer leads to a row of that layer.
+//! What a search relies on is checked here, for all of them, in [`Graph::check`]: the entry is on the highest layer,
+//! and a link on a layer leads to a row of that layer.
 
 #[cfg(feature = "hnsw_rs")]
 mod distance;
@@ -42,13 +42,14 @@ const MAX_LAYERS: usize = 64;
 
 /// The links of a graph that was built elsewhere, for [`HnswTable::from_graph`].
 ///
-/// Any library's graph fits that is searched from one entry down its layers. One without layers has one list for each row.
+/// Any library's graph fits that is searched from one entry down its layers. One without layers has one list for each
+/// row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Graph {
     /// The row that a search begins at. It is on the highest layer.
     pub entry: u32,
-    /// `links[row][layer]`: the rows that `row` links to on `layer`, of which 0 is the ground layer, the one that all rows
-    /// are on. A row is on as many layers as it has lists, on at least one and at most 64.
+    /// `links[row][layer]`: the rows that `row` links to on `layer`, of which 0 is the ground layer, the one that all
+    /// rows are on. A row is on as many layers as it has lists, on at least one and at most 64.
     pub links: Vec<Vec<Vec<u32>>>,
 }
 

@@ -2,10 +2,11 @@
 //!
 //! hnsw_rs differs from the paper in three ways, and a search that shall find what it finds has to follow:
 //!
-//! - A point may link, on a layer, to points that are not of that layer: when a layer gets its first point, that is linked to
-//!   the entry below. So a point is counted to each layer on which links lead to it.
+//! - A point may link, on a layer, to points that are not of that layer: when a layer gets its first point, that is
+//!   linked to the entry below. So a point is counted to each layer on which links lead to it.
 //! - A search looks at one list of links on each higher layer and goes down. `Descent::OneLook` says so.
-//! - The walk is on the lowest layer that some point has as its highest, which in a graph of few rows need not be the ground.
+//! - The walk is on the lowest layer that some point has as its highest, which in a graph of few rows need not be the
+//!   ground.
 
 use super::Graph;
 use crate::error::{BuildError, bad_graph};

@@ -7,8 +7,8 @@ use crate::hnsw::meta::MAX_STRIDE;
 /// Room for so many links, 4 MiB, is given to any graph.
 const LEAST: usize = 1 << 20;
 
-/// Else how many times as much as the links and lists that are there. Graphs of hnswlib and hnsw_rs take 1 to 4 times: their
-/// longest list has twice `M` links, and the mean is somewhat over half of that.
+/// Else how many times as much as the links and lists that are there. Graphs of hnswlib and hnsw_rs take 1 to 4 times:
+/// their longest list has twice `M` links, and the mean is somewhat over half of that.
 const TIMES: usize = 16;
 
 /// The room of each list, in links.

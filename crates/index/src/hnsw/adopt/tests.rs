@@ -10,8 +10,8 @@ fn at(layer: u8, rank: i32) -> Point {
 
 #[test]
 fn a_point_is_counted_to_each_layer_on_which_links_lead_to_it() {
-    // Points 0 and 1 of layer 0, one of layer 2, which is the entry. It came after 0 and links to it on all layers; 0 links
-    // to 1 on layer 1, though neither is of it.
+    // Points 0 and 1 of layer 0, one of layer 2, which is the entry. It came after 0 and links to it on all layers; 0
+    // links to 1 on layer 1, though neither is of it.
     let points = Points {
         counts: vec![2, 0, 1],
         links: vec![

@@ -1,5 +1,6 @@
-//! Rows that are equal to an earlier one. They get no links: between equal rows no link is longer than another, so copies
-//! would fill each other's lists, and nothing would lead out of them. A search that finds the first of them has found all.
+//! Rows that are equal to an earlier one. They get no links: between equal rows no link is longer than another, so
+//! copies would fill each other's lists, and nothing would lead out of them. A search that finds the first of them has
+//! found all.
 
 use std::collections::HashMap;
 
@@ -8,8 +9,8 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::error::BuildError;
 use crate::progress::Watch;
 
-/// The rows of `rows` (`[n][dim]`) that no earlier one is equal to, in order; and the others, each with the one that it is
-/// equal to, in the order of those. 0.0 and -0.0 are equal.
+/// The rows of `rows` (`[n][dim]`) that no earlier one is equal to, in order; and the others, each with the one that it
+/// is equal to, in the order of those. 0.0 and -0.0 are equal.
 ///
 /// # Errors
 /// [`BuildError::Stopped`].

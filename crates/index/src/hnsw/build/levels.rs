@@ -11,7 +11,8 @@ pub(super) struct Plan {
     pub(super) layers: Vec<usize>,
 }
 
-/// Draws the layers of rows of these numbers, in ascending order: layer `l` holds a share of about `m^-l` (arXiv 1603.09320, section 4.1).
+/// Draws the layers of rows of these numbers, in ascending order: layer `l` holds a share of about `m^-l` (arXiv
+/// 1603.09320, section 4.1).
 pub(super) fn plan(numbers: &[u32], m: usize) -> Plan {
     let scale = 1.0 / (m as f64).ln();
     let level = |row: u32| {
@@ -34,8 +35,8 @@ pub(super) fn plan(numbers: &[u32], m: usize) -> Plan {
     Plan { rows, layers }
 }
 
-/// Spreads numbers over all 64 bits: the finaliser of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number
-/// generators", 2014).
+/// Spreads numbers over all 64 bits: the finaliser of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom
+/// number generators", 2014).
 fn mixed(number: u64) -> u64 {
     let x = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

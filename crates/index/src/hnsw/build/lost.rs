@@ -1,10 +1,10 @@
-//! Which nodes hardly any link leads to. The build links to them from the nearest nodes with room that a walk towards them
-//! keeps; a query beside them passes there too.
+//! Which nodes hardly any link leads to. The build links to them from the nearest nodes with room that a walk towards
+//! them keeps; a query beside them passes there too.
 //!
 //! Such are long rows among short ones, under L2: the lists of the nodes nearest to them are full of nearer ones.
 //!
-//! Not under the inner product: there such rows are the short ones, which are hardly ever an answer. 7 % more bytes were read
-//! for 0.0004 more recall.
+//! Not under the inner product: there such rows are the short ones, which are hardly ever an answer. 7 % more bytes
+//! were read for 0.0004 more recall.
 
 use super::layer::GrowingLayer;
 use crate::error::BuildError;

@@ -1,15 +1,15 @@
 //! Builds a graph: rows are inserted one by one, by one thread or several (arXiv 1603.09320, algorithm 1).
 //!
-//! Nodes are numbered so that those of the highest layer come first: a layer is the nodes below some number, and needs no
-//! list of its members. The layer of each row is drawn from its number alone, so it is the same however many threads
+//! Nodes are numbered so that those of the highest layer come first: a layer is the nodes below some number, and needs
+//! no list of its members. The layer of each row is drawn from its number alone, so it is the same however many threads
 //! build.
 //!
 //! # Threads
 //!
-//! A node's links are atomics. Readers take no lock: in the middle of a change they see some old and some new links, all of
-//! them nodes of the layer. Writers of one node's links exclude each other by the node's lock, and hold one lock at a
-//! time. A node can be met on a layer only after its links on the layers below are there. With one thread the graph
-//! depends on the rows and settings alone.
+//! A node's links are atomics. Readers take no lock: in the middle of a change they see some old and some new links,
+//! all of them nodes of the layer. Writers of one node's links exclude each other by the node's lock, and hold one lock
+//! at a time. A node can be met on a layer only after its links on the layers below are there. With one thread the
+//! graph depends on the rows and settings alone.
 
 mod copies;
 mod layer;
@@ -44,7 +44,8 @@ pub(crate) struct Links {
     pub(crate) layers: Vec<Vec<u32>>,
     /// Whether a search looks at one list of links on each higher layer, and not on for as long as it gets nearer.
     pub(crate) one_look: bool,
-    /// Whether a walk follows one node a step, as in the library that built the graph, so that it finds what that one would.
+    /// Whether a walk follows one node a step, as in the library that built the graph, so that it finds what that one
+    /// would.
     pub(crate) one_by_one: bool,
     /// Nodes without links whose rows are equal to another node's: that node, and the one without links.
     pub(crate) copies: Vec<[u32; 2]>,
@@ -260,8 +261,8 @@ impl Worker<'_> {
             self.selection
                 .choose(builder, &self.candidates, builder.slack, builder.m, chosen);
         }
-        // From the ground up: another thread that meets the node on a layer goes on from it one layer below. If the node
-        // had no links there yet, that thread's row would be linked to this one alone, and could be lost.
+        // From the ground up: another thread that meets the node on a layer goes on from it one layer below. If the
+        // node had no links there yet, that thread's row would be linked to this one alone, and could be lost.
         for level in 0..builder.layers.len() {
             let layer = &builder.layers[level];
             if !layer.holds(node) {
@@ -346,8 +347,8 @@ impl Worker<'_> {
         }
     }
 
-    /// The nodes that a walk over the ground towards `node` keeps, into `candidates`. `begin` says where it begins, of where the
-    /// layers above lead.
+    /// The nodes that a walk over the ground towards `node` keeps, into `candidates`. `begin` says where it begins, of
+    /// where the layers above lead.
     fn near(&mut self, node: u32, begin: impl Fn(u32) -> u32) {
         let builder = self.builder;
         let distances = builder.distances_to(node);

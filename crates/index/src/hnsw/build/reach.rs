@@ -1,8 +1,9 @@
-//! Nodes that no way along the links leads to from node 0. A search begins there too, so each of them gets a link, and every
-//! row can be found.
+//! Nodes that no way along the links leads to from node 0. A search begins there too, so each of them gets a link, and
+//! every row can be found.
 //!
-//! Such nodes come of ties (rows at right angles under the inner product), of tight clusters, of few links, and of threads
-//! that change the same lists. The link takes a free place, or that of one that the ways found so far do not use.
+//! Such nodes come of ties (rows at right angles under the inner product), of tight clusters, of few links, and of
+//! threads that change the same lists. The link takes a free place, or that of one that the ways found so far do not
+//! use.
 
 use super::Worker;
 use super::layer::GrowingLayer;

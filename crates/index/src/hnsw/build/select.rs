@@ -1,15 +1,15 @@
 //! Which of the nearest nodes become links: those in different directions (arXiv 1603.09320, algorithm 4).
 //!
-//! A candidate is crowded out by a link that is nearer to it than the new node is. [`SLACK`] asks that it be nearer by a
-//! tenth of the squared distance, as DiskANN's alpha does (Subramanya et al., NeurIPS 2019): more links stay, and walks reach the
-//! same recall in fewer steps. Measured at recall 0.99, rows compared and nodes followed, to a slack of 1: GloVe 30,000 x 50
-//! 0.89 and 0.75, clusters of 20,000 x 128 0.85 and 0.64. At 1.2 the clusters come apart.
+//! A candidate is crowded out by a link that is nearer to it than the new node is. [`SLACK`] asks that it be nearer by
+//! a tenth of the squared distance, as DiskANN's alpha does (Subramanya et al., NeurIPS 2019): more links stay, and
+//! walks reach the same recall in fewer steps. Measured at recall 0.99, rows compared and nodes followed, to a slack of
+//! 1: GloVe 30,000 x 50 0.89 and 0.75, clusters of 20,000 x 128 0.85 and 0.64. At 1.2 the clusters come apart.
 //!
 //! Where fewer than `m` are left, the nearest of those that were crowded out make up for it (the paper's
-//! `keepPrunedConnections`, as far as `m`). Among rows of very unequal lengths a few short ones crowd out nearly all others: of
-//! 40,000 static embeddings of 256 under L2, half kept 4 links or fewer and 9 % were linked to by none; recall@10 at `ef` 40 and
-//! 160 was 0.853 and 0.932, and is 0.911 and 0.971 with a sixth more bytes read (f32, November 2026). Rows of length 1 have `m`
-//! links anyway.
+//! `keepPrunedConnections`, as far as `m`). Among rows of very unequal lengths a few short ones crowd out nearly all
+//! others: of 40,000 static embeddings of 256 under L2, half kept 4 links or fewer and 9 % were linked to by none;
+//! recall@10 at `ef` 40 and 160 was 0.853 and 0.932, and is 0.911 and 0.971 with a sixth more bytes read (f32, November
+//! 2026). Rows of length 1 have `m` links anyway.
 
 use super::Builder;
 use crate::hnsw::walk::Distances as _;
@@ -39,8 +39,9 @@ pub(super) struct Selection {
 }
 
 impl Selection {
-    /// Chooses up to `most` of `candidates`, nearest first: each that is nearer to the new node than `slack` times its distance
-    /// to any that was chosen before it; then the nearest others, up to the builder's `m`, which is not above `most`.
+    /// Chooses up to `most` of `candidates`, nearest first: each that is nearer to the new node than `slack` times its
+    /// distance to any that was chosen before it; then the nearest others, up to the builder's `m`, which is not above
+    /// `most`.
     pub(super) fn choose(
         &mut self,
         builder: &Builder<'_>,

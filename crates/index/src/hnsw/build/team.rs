@@ -15,8 +15,8 @@ pub(super) trait Step {
     fn step(&mut self) -> bool;
 }
 
-/// Runs steps until nothing is left of `total - 1` pieces (the first row needs none), or until `done` fails, which is told how
-/// many are done on the calling thread: after each that this thread does, or at least every [`EVERY`].
+/// Runs steps until nothing is left of `total - 1` pieces (the first row needs none), or until `done` fails, which is
+/// told how many are done on the calling thread: after each that this thread does, or at least every [`EVERY`].
 ///
 /// # Errors
 /// That of `done`; [`BuildError::Threads`].

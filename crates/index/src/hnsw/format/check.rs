@@ -42,8 +42,8 @@ pub(crate) fn check_rows(
     }
 }
 
-/// Whether `f16` rounds `row` to little or nothing: components under 6e-5 lose digits, those under 3e-8 all of them. Small
-/// components of longer rows lose nothing that counts.
+/// Whether `f16` rounds `row` to little or nothing: components under 6e-5 lose digits, those under 3e-8 all of them.
+/// Small components of longer rows lose nothing that counts.
 fn rounded_away(row: &[f32]) -> bool {
     let pairs = row.iter().map(|&x| (x, half::f16::from_f32(x).to_f32()));
     let lost: f64 = pairs
@@ -52,8 +52,8 @@ fn rounded_away(row: &[f32]) -> bool {
     lost.sqrt() > norm(row) / 100.0
 }
 
-/// Refuses rows of which more than a hundredth are `lost` in `format`. Single rows are not refused: beside the others they are
-/// zeros.
+/// Refuses rows of which more than a hundredth are `lost` in `format`. Single rows are not refused: beside the others
+/// they are zeros.
 ///
 /// # Errors
 /// [`BuildError::TooSmall`], [`BuildError::Stopped`].

@@ -24,7 +24,8 @@ pub(crate) struct Chosen {
 }
 
 impl Chosen {
-    /// Chooses for `rows` (`[n][dim]`, prepared for the metric) that are kept in these `formats`, for the walk and for re-ranking.
+    /// Chooses for `rows` (`[n][dim]`, prepared for the metric) that are kept in these `formats`, for the walk and for
+    /// re-ranking.
     ///
     /// # Errors
     /// [`BuildError::Stopped`].

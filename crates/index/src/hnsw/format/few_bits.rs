@@ -1,8 +1,8 @@
 //! Which values codes of 4 bits and fewer stand for, and whether rows are rotated before.
 //!
-//! Rows of 4 bits are rotated where a sample shows that this helps, and have one step where there is no room for one of their
-//! own. Rows of 2 and 1 bits are always rotated, and always have one: what so few codes make of components is only right on
-//! average over rotations, with the scale that `kernel::Own` names.
+//! Rows of 4 bits are rotated where a sample shows that this helps, and have one step where there is no room for one of
+//! their own. Rows of 2 and 1 bits are always rotated, and always have one: what so few codes make of components is
+//! only right on average over rotations, with the scale that `kernel::Own` names.
 
 use std::cmp::Reverse;
 
@@ -27,8 +27,8 @@ const WORTHWHILE: f64 = 0.75;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FewBits<'a> {
     pub(crate) width: Width,
-    /// Component `i` of code `c` stands for `low[i] + c * step`, of the rotated row if rows are rotated. Where rows have their
-    /// own scale, `low` is the middle of all rows, and the step is 1.
+    /// Component `i` of code `c` stands for `low[i] + c * step`, of the rotated row if rows are rotated. Where rows
+    /// have their own scale, `low` is the middle of all rows, and the step is 1.
     pub(crate) grid: Grid<'a>,
     pub(crate) rotated: bool,
 }
@@ -122,8 +122,8 @@ impl FewBits<'_> {
     }
 }
 
-/// One row of each stretch of all, or of the longest tenth. Which one of a stretch is random: rows may come in turns, as
-/// questions and answers.
+/// One row of each stretch of all, or of the longest tenth. Which one of a stretch is random: rows may come in turns,
+/// as questions and answers.
 fn sample(
     rows: &[f32],
     dim: usize,
@@ -156,7 +156,8 @@ fn sample(
 struct Trial {
     low: Vec<f32>,
     step: f32,
-    /// The sum, over the rows that count, of squared differences; where each has its own step, of shares of its squared length.
+    /// The sum, over the rows that count, of squared differences; where each has its own step, of shares of its squared
+    /// length.
     error: f64,
 }
 

@@ -12,8 +12,8 @@ pub(crate) struct Grid<'a> {
 }
 
 impl Grid<'_> {
-    /// The smallest value of each component, and the step that lets 256 of them span all components; both of the rows that
-    /// [`reach`] includes.
+    /// The smallest value of each component, and the step that lets 256 of them span all components; both of the rows
+    /// that [`reach`] includes.
     ///
     /// # Errors
     /// [`BuildError::Stopped`].

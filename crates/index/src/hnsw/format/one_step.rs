@@ -10,7 +10,8 @@ use super::own_step::code;
 /// The share of rows that count for the step under L2 and cosine.
 const COUNTED: f64 = 0.99;
 
-/// What a component adds to the weight of changes along a row: `T^2 / (1 - T^2)` for the `T` of 0.2 that its authors use.
+/// What a component adds to the weight of changes along a row: `T^2 / (1 - T^2)` for the `T` of 0.2 that its authors
+/// use.
 const ALONG: f64 = 0.04 / 0.96;
 
 /// Steps that are tried: each smaller than the one before by the fourth root of 2, the last one 256 times.
@@ -34,8 +35,8 @@ impl Goal {
                 along: 1.0,
             },
             // Here they are the answers. And queries point where their answers do, so a row that comes out shorter
-            // loses more than one that is turned: Guo et al., "Accelerating large-scale inference with anisotropic vector
-            // quantization", 2020, theorem 3.3.
+            // loses more than one that is turned: Guo et al., "Accelerating large-scale inference with anisotropic
+            // vector quantization", 2020, theorem 3.3.
             Metric::InnerProduct => Self {
                 counted: 1.0,
                 along: (dim as f64 * ALONG).max(1.0),
@@ -57,8 +58,8 @@ impl Goal {
     }
 }
 
-/// The step that changes some rows least, and the sum of squared differences over the rows that count. `apart` are the `rows`
-/// less `middle`; there is at least one.
+/// The step that changes some rows least, and the sum of squared differences over the rows that count. `apart` are the
+/// `rows` less `middle`; there is at least one.
 ///
 /// # Errors
 /// [`BuildError::Stopped`].

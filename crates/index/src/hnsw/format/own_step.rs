@@ -26,7 +26,8 @@ pub(super) struct Fit {
 }
 
 impl Fit {
-    /// The best for a row, of its components less those of the middle of all rows. The first [`Width::kept`] of them have codes.
+    /// The best for a row, of its components less those of the middle of all rows. The first [`Width::kept`] of them
+    /// have codes.
     pub(super) fn of(width: Width, apart: &[f32]) -> Self {
         let squares: f64 = apart.iter().map(|&x| f64::from(x).powi(2)).sum();
         let apart = &apart[..width.kept(apart.len())];

@@ -115,8 +115,8 @@ impl Prepared {
     }
 }
 
-/// Offset and factor of a query of zeros under the cosine. It has no direction: it is as far from every row as one at right
-/// angles.
+/// Offset and factor of a query of zeros under the cosine. It has no direction: it is as far from every row as one at
+/// right angles.
 const RIGHT_ANGLE: (f32, f32) = (1.0, 0.0);
 
 fn is_zero(vector: &[f32]) -> bool {

@@ -1,9 +1,9 @@
 //! A fixed random rotation, in about `dim * log2(dim)` additions.
 //!
-//! Signs are flipped at random and a Walsh-Hadamard transform is applied to as many components as the largest power of two
-//! has: first to those at the front, then to those at the back, and both once more. Each step keeps lengths, so distances
-//! between rotated vectors are those between the vectors. It spreads each component over all others: their ranges become
-//! alike, whatever they were (Ailon and Chazelle, "The fast Johnson-Lindenstrauss transform", 2009).
+//! Signs are flipped at random and a Walsh-Hadamard transform is applied to as many components as the largest power of
+//! two has: first to those at the front, then to those at the back, and both once more. Each step keeps lengths, so
+//! distances between rotated vectors are those between the vectors. It spreads each component over all others: their
+//! ranges become alike, whatever they were (Ailon and Chazelle, "The fast Johnson-Lindenstrauss transform", 2009).
 
 /// How often the transform is applied.
 const PASSES: usize = 4;

@@ -21,31 +21,34 @@ pub enum RowFormat {
     F16,
     /// 2 bytes: bfloat16, 8 bits of a number, the range of `f32`.
     Bf16,
-    /// 1 byte: 256 equal steps between the smallest and the largest value, the same step for all components. Under L2 and
-    /// cosine, at most one row in a thousand that has a component at more than twice the distance from its component's
-    /// median that the other rows keep is left out of this range, so that it does not coarsen all others. Such a row is
-    /// kept at the range's edge, with its distance from there added to all its distances: it is found as a far row, but
-    /// not as the nearest of a query beside it. Queries may lie outside the range; they take two to three times the
-    /// arithmetic. Under inner product the range is that of all rows, as the longest are the answers.
+    /// 1 byte: 256 equal steps between the smallest and the largest value, the same step for all components. Under L2
+    /// and cosine, at most one row in a thousand that has a component at more than twice the distance from its
+    /// component's median that the other rows keep is left out of this range, so that it does not coarsen all others.
+    /// Such a row is kept at the range's edge, with its distance from there added to all its distances: it is found as
+    /// a far row, but not as the nearest of a query beside it. Queries may lie outside the range; they take two to
+    /// three times the arithmetic. Under inner product the range is that of all rows, as the longest are the answers.
     Sq8,
     /// Half a byte: 16 equal steps about each component's median, in 32 bytes or whole cache lines. It needs
-    /// [`HnswConfig::rerank`](crate::HnswConfig::rerank): the walk finds candidates, and the second copy of the rows decides
-    /// among them.
+    /// [`HnswConfig::rerank`](crate::HnswConfig::rerank): the walk finds candidates, and the second copy of the rows
+    /// decides among them.
     ///
-    /// Where the codes leave four bytes, as with 50 or 100 components, each row has a step of its own. Else, as with 64, 128, 256 or
-    /// 384, all rows have the same step, the one that changes a sample of them least; under L2 and cosine the hundredth that
-    /// it changes most does not count. Rows are rotated first, by a fixed random rotation, where that changes them by a quarter
-    /// less. Rows much nearer to each other than to their median, as in tight clusters, lose recall: take [`RowFormat::Sq8`].
+    /// Where the codes leave four bytes, as with 50 or 100 components, each row has a step of its own. Else, as with
+    /// 64, 128, 256 or 384, all rows have the same step, the one that changes a sample of them least; under L2 and
+    /// cosine the hundredth that it changes most does not count. Rows are rotated first, by a fixed random rotation,
+    /// where that changes them by a quarter less. Rows much nearer to each other than to their median, as in tight
+    /// clusters, lose recall: take [`RowFormat::Sq8`].
     Sq4,
-    /// A quarter of a byte: 4 equal steps about the middle of all rows, in 32 bytes or whole cache lines. As [`RowFormat::Sq4`],
-    /// but rows are always rotated, and each has a step of its own. So rows of very different lengths are no worse than others.
-    /// Where leaving out up to a 16th of the rotated components saves a cache line, they are left out.
+    /// A quarter of a byte: 4 equal steps about the middle of all rows, in 32 bytes or whole cache lines. As
+    /// [`RowFormat::Sq4`], but rows are always rotated, and each has a step of its own. So rows of very different
+    /// lengths are no worse than others. Where leaving out up to a 16th of the rotated components saves a cache line,
+    /// they are left out.
     ///
-    /// It finds less at the same `ef`, and for few rows more at the same bytes; a walk should keep twice as many candidates as
-    /// rows are asked for. For more than 128 components: of fewer, [`RowFormat::Sq4`] takes hardly more bytes.
+    /// It finds less at the same `ef`, and for few rows more at the same bytes; a walk should keep twice as many
+    /// candidates as rows are asked for. For more than 128 components: of fewer, [`RowFormat::Sq4`] takes hardly more
+    /// bytes.
     Sq2,
-    /// An eighth of a byte: on which side of the middle of all rows each component lies. Otherwise as [`RowFormat::Sq2`], with four
-    /// times as many candidates as rows are asked for. For 384 components and more.
+    /// An eighth of a byte: on which side of the middle of all rows each component lies. Otherwise as
+    /// [`RowFormat::Sq2`], with four times as many candidates as rows are asked for. For 384 components and more.
     Sq1,
 }
 
@@ -100,7 +103,8 @@ impl RowFormat {
     /// Bytes from one row of `dim` components to the next in a table: whole cache lines of 64 bytes where that adds at
     /// most a fifth and at most 24 bytes, else whole 4 bytes. A padded short row touches one line where it would often
     /// touch two; a long row gains nothing (`results/lab/2026-11/performance.md`). Rows of 4 bits and fewer
-    /// have half a line or whole ones. Rows of 64, 128, 192, .. components in 8 bits have 4 bytes more in a table where one is out of the codes' range.
+    /// have half a line or whole ones. Rows of 64, 128, 192, .. components in 8 bits have 4 bytes more in a table where
+    /// one is out of the codes' range.
     ///
     /// ```
     /// use chiplet_index::RowFormat;
@@ -138,7 +142,8 @@ impl RowFormat {
 }
 
 impl RowFormat {
-    /// Whether a graph can keep its rows so beside a second copy in `rerank`. If not, what that must be.
+    /// Whether a graph can keep rows of this format with a second copy in `rerank`. If not, the error says which
+    /// formats it can have.
     ///
     /// ```
     /// use chiplet_index::RowFormat;
@@ -162,15 +167,15 @@ impl RowFormat {
         }
     }
 
-    /// Whether a graph of such rows without a second copy can serve inside [`Refined`](crate::Refined), which asks for as many
-    /// candidates as rows of 4 bits need.
+    /// Whether a graph of such rows without a second copy can serve inside [`Refined`](crate::Refined), which asks for
+    /// as many candidates as rows of 4 bits need.
     pub(crate) fn can_be_alone(self, rerank: Option<Self>) -> bool {
         self == Self::Sq4 && rerank.is_none()
     }
 
-    /// Candidates that a walk for `k` rows keeps to be compared once more: those that it follows, or half as many again as are
-    /// wanted. Where `ef` is `k`, the `k` nearest by codes are not the `k` nearest: rows of 4 bits found 0.93 of the nearest 100 where whole
-    /// rows found 0.97 (MiniLM, 20,000 x 384, `ef` 100).
+    /// Candidates that a walk for `k` rows keeps to be compared once more: those that it follows, or half as many again
+    /// as are wanted. Where `ef` is `k`, the `k` nearest by codes are not the `k` nearest: rows of 4 bits found 0.93 of
+    /// the nearest 100 where whole rows found 0.97 (MiniLM, 20,000 x 384, `ef` 100).
     ///
     /// ```
     /// use chiplet_index::RowFormat;
@@ -181,9 +186,10 @@ impl RowFormat {
         ef.max(k.saturating_add(k / 2))
     }
 
-    /// Candidates that a search for `k` rows compares once more if a walk over rows of this format re-ranks: the `k`, and
-    /// those that the coarser rows may have put behind them by mistake. A search that keeps fewer candidates ([`RowFormat::kept`]) compares all of
-    /// them. Other tables that compare candidates once more go by the rule of 4 bits and more.
+    /// Candidates that a search for `k` rows compares once more if a walk over rows of this format re-ranks: the `k`,
+    /// and those that the coarser rows may have put behind them by mistake. A search that keeps fewer candidates
+    /// ([`RowFormat::kept`]) compares all of them. Other tables that compare candidates once more go by the rule of 4
+    /// bits and more.
     ///
     /// ```
     /// use chiplet_index::RowFormat;
@@ -201,8 +207,8 @@ impl RowFormat {
         }
     }
 
-    /// Candidates that a search for `k` rows keeps at least if it does not say how many: of 2 bits and fewer those that are
-    /// compared once more, as the nearest `k` of such a walk are not the nearest rows.
+    /// Candidates that a search for `k` rows keeps at least if it does not say how many: of 2 bits and fewer those that
+    /// are compared once more, as the nearest `k` of such a walk are not the nearest rows.
     pub(crate) fn least_ef(self, k: usize) -> usize {
         match self {
             Self::Sq2 | Self::Sq1 => self.reranked(k),

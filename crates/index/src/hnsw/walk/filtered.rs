@@ -1,8 +1,8 @@
 //! A walk that may go through any node, but keeps only those that a filter allows.
 //!
-//! It ends as any walk does: when the nearest node to go on from is farther away than all of the `ef` that were kept. The
-//! fewer nodes are allowed, the longer that takes: about `ef / share` nodes are followed. So a walk has a budget, beyond
-//! which a scan of the allowed rows is cheaper.
+//! It ends as any walk does: when the nearest node to go on from is farther away than all of the `ef` that were kept.
+//! The fewer nodes are allowed, the longer that takes: about `ef / share` nodes are followed. So a walk has a budget,
+//! beyond which a scan of the allowed rows is cheaper.
 
 use std::cmp::Reverse;
 

@@ -1,9 +1,9 @@
 //! Walks over the layers of a graph, whether it is being built or frozen.
 //!
-//! A walk keeps the `ef` nearest nodes that it has met, and follows the links of the nearest one not yet followed, until
-//! it has followed them all (arXiv 1603.09320, algorithm 2). The links of the nearest few are gathered first, less
-//! those that were met before; then all their distances are computed in one call, which has the next rows fetched while it
-//! computes.
+//! A walk keeps the `ef` nearest nodes that it has met, and follows the links of the nearest one not yet followed,
+//! until it has followed them all (arXiv 1603.09320, algorithm 2). The links of the nearest few are gathered first,
+//! less those that were met before; then all their distances are computed in one call, which has the next rows fetched
+//! while it computes.
 
 mod filtered;
 mod pool;
@@ -23,9 +23,10 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// Nodes that room is made for at once.
 const ROOM: usize = 64;
 
-/// Nodes that are followed in one step. Rows beyond the caches arrive after some 200 ns, whether ten are asked for or thirty; so
-/// a step of three nodes takes hardly longer than one of a single node. Nearly all of them would be followed later: at `ef` 30
-/// a walk reads 4 % more and finds as much more. Measured with 1, 2, 3, 4, 6 and 8 (`results/lab/2026-11/performance.md`).
+/// Nodes that are followed in one step. Rows beyond the caches arrive after some 200 ns, whether ten are asked for or
+/// thirty; so a step of three nodes takes hardly longer than one of a single node. Nearly all of them would be followed
+/// later: at `ef` 30 a walk reads 4 % more and finds as much more. Measured with 1, 2, 3, 4, 6 and 8
+/// (`results/lab/2026-11/performance.md`).
 pub(crate) const FOLLOWED_A_STEP: usize = 3;
 
 /// One layer of a graph.
@@ -92,7 +93,8 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Follows the `ef` nearest nodes of `layer` that links lead to from `entries`, and leaves the `kept` nearest in the pool.
+    /// Follows the `ef` nearest nodes of `layer` that links lead to from `entries`, and leaves the `kept` nearest in
+    /// the pool.
     pub(crate) fn walk(
         &mut self,
         layer: &impl Layer,
@@ -108,8 +110,8 @@ impl Scratch {
         self.end(layer);
     }
 
-    /// Begins a walk from `entries`, which are compared. After it, [`Scratch::advance`] and [`Scratch::compare`] take turns
-    /// until there is nothing to advance to; then [`Scratch::end`].
+    /// Begins a walk from `entries`, which are compared. After it, [`Scratch::advance`] and [`Scratch::compare`] take
+    /// turns until there is nothing to advance to; then [`Scratch::end`].
     pub(crate) fn begin(
         &mut self,
         layer: &impl Layer,
@@ -127,8 +129,8 @@ impl Scratch {
         self.compare(layer, distances);
     }
 
-    /// Follows the nearest nodes that have not been followed, [`Layer::step`] of them, and gathers the nodes that they lead
-    /// to. `false` if all have been followed.
+    /// Follows the nearest nodes that have not been followed, [`Layer::step`] of them, and gathers the nodes that they
+    /// lead to. `false` if all have been followed.
     #[inline]
     pub(crate) fn advance(&mut self, layer: &impl Layer) -> bool {
         let mut any = false;

@@ -1,8 +1,8 @@
 //! The best candidates of a walk, sorted, each marked once its links have been followed.
 //!
-//! One sorted array does the work of the two heaps of the original algorithm (arXiv 1603.09320, algorithm 2): a candidate
-//! that drops out of the `ef` best would never be followed, because the walk ends at the first candidate that is farther
-//! away than all of them.
+//! One sorted array does the work of the two heaps of the original algorithm (arXiv 1603.09320, algorithm 2): a
+//! candidate that drops out of the `ef` best would never be followed, because the walk ends at the first candidate that
+//! is farther away than all of them.
 
 /// A candidate as one number: distance, then node, then whether it has been followed. Numbers order as candidates do.
 pub(super) type Key = u64;
@@ -40,8 +40,8 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// Empties the pool, which then follows the nearest `followable` candidates and keeps `capacity`, at least as many and at
-    /// least 1.
+    /// Empties the pool, which then follows the nearest `followable` candidates and keeps `capacity`, at least as many
+    /// and at least 1.
     pub(crate) fn reset(&mut self, followable: usize, capacity: usize) {
         self.keys.clear();
         self.keys.reserve(capacity + 1);

@@ -1,14 +1,16 @@
 //! Rows of 8-bit codes.
 //!
-//! A row is `dim` codes `r` (`u8`), and in most tables zeros up to a multiple of four bytes and an `i32` constant. AVX-512
-//! multiplies unsigned by signed bytes only, so a query's code `q` is kept as `q - 128`, and the constant makes up for it:
+//! A row is `dim` codes `r` (`u8`), and in most tables zeros up to a multiple of four bytes and an `i32` constant.
+//! AVX-512 multiplies unsigned by signed bytes only, so a query's code `q` is kept as `q - 128`, and the constant makes
+//! up for it:
 //!
 //! ```text
 //! sum (q - r)^2 = sum q^2 + [sum r^2 - 256 sum r] - 2 sum r (q - 128)
 //! ```
 //!
-//! The brackets are the row's constant, and what its codes do not say of its distance. An inner product needs none: its weights
-//! are signed to begin with. The equation holds for a query outside the codes as well, whose `q - 128` are written in digits.
+//! The brackets are the row's constant, and what its codes do not say of its distance. An inner product needs none: its
+//! weights are signed to begin with. The equation holds for a query outside the codes as well, whose `q - 128` are
+//! written in digits.
 //!
 //! Rows without a constant are for tables where it would cost a cache line: the squares are summed themselves.
 
@@ -29,8 +31,8 @@ pub(crate) fn row_bytes(dim: usize, constant: bool) -> usize {
     }
 }
 
-/// Writes `codes` to `row`, which has [`row_bytes`] or more, and their constant if there is a `farther`, which is added to the
-/// row's squared distances, in squared steps.
+/// Writes `codes` to `row`, which has [`row_bytes`] or more, and their constant if there is a `farther`, which is added
+/// to the row's squared distances, in squared steps.
 pub(crate) fn write_row(codes: &[u8], farther: Option<i32>, row: &mut [u8]) {
     row[..codes.len()].copy_from_slice(codes);
     row[codes.len()..].fill(0);
@@ -92,8 +94,8 @@ impl CodeQuery {
         self.form = Form::Squared(squares);
     }
 
-    /// Squared distances, times `unit`, to `query`: what each component would have as a code if codes were numbers of any
-    /// size, in steps above the lowest.
+    /// Squared distances, times `unit`, to `query`: what each component would have as a code if codes were numbers of
+    /// any size, in steps above the lowest.
     pub(crate) fn squared_l2_outside(
         &mut self,
         query: impl ExactSizeIterator<Item = f64> + Clone,
@@ -158,8 +160,8 @@ impl CodeQuery {
                 });
             }
             Form::Squared(squares) => sums(kind, weights, rows, positions, out, |sum, row| {
-                // Up to 2^32, and half as much again for a row that is farther than its codes say. Less than 0 if the constant is
-                // damaged.
+                // Up to 2^32, and half as much again for a row that is farther than its codes say. Less than 0 if the
+                // constant is damaged.
                 (squares + i64::from(constant(row)) - 2 * i64::from(sum)) as f32
             }),
             Form::Outside {

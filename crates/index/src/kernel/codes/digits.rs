@@ -18,7 +18,8 @@ impl Digits {
     /// Of weights that fit a byte.
     pub(super) const ONE: Self = Self { grain: 1.0 };
 
-    /// Writes `wanted` to `weights`, one digit of all after the other, the lowest first, each filled up with zeros to `width`.
+    /// Writes `wanted` to `weights`, one digit of all after the other, the lowest first, each filled up with zeros to
+    /// `width`.
     pub(super) fn write(
         wanted: impl Iterator<Item = f64> + Clone,
         width: usize,
@@ -80,8 +81,8 @@ impl<P: Positions> Positions for Part<P> {
     }
 }
 
-/// [`sums`] with weights in digits. Calls `finish` with the products of some rows, their positions, and where their results
-/// go.
+/// [`sums`] with weights in digits. Calls `finish` with the products of some rows, their positions, and where their
+/// results go.
 ///
 /// # Panics
 /// As [`sums`].

@@ -10,8 +10,9 @@
 //! | `digits` | weights that do not fit a byte |
 //! | `x86` | what is summed over a row, in AVX-512 and AVX2 |
 //!
-//! Every distance is made of sums of a row's codes times a query's weights, which are signed bytes. Where the weights of a query
-//! do not fit a byte, they are written in digits of base 256, and each digit's products with a row are summed by themselves.
+//! Every distance is made of sums of a row's codes times a query's weights, which are signed bytes. Where the weights
+//! of a query do not fit a byte, they are written in digits of base 256, and each digit's products with a row are
+//! summed by themselves.
 
 mod bytes;
 mod digits;

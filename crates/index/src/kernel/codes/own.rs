@@ -1,18 +1,18 @@
 //! A row's own scale, and what else of it a distance needs, in the last four bytes of the row.
 //!
-//! With a scale `f` of its own a row of codes `r` about their middle `m` stands for `f (r - m)`. Its product with a query `q`
-//! and the squared distance to it are
+//! With a scale `f` of its own a row of codes `r` about their middle `m` stands for `f (r - m)`. Its product with a
+//! query `q` and the squared distance to it are
 //!
 //! ```text
 //! f sum q (r - m)        sum q^2 + l - 2 f sum q (r - m)
 //! ```
 //!
-//! `f` is what makes the product of the row before it was coded with its codes the row's squared length. So the product with a
-//! query is right on average over all rotations (Gao and Long, "RaBitQ", 2024, theorem 3.2).
+//! `f` is what makes the product of the row before it was coded with its codes the row's squared length. So the product
+//! with a query is right on average over all rotations (Gao and Long, "RaBitQ", 2024, theorem 3.2).
 //!
-//! For products the four bytes are `f`. For squared distances they are `f`, of 6 significant bits, and `l`, of 12. `l` is chosen
-//! so that the distance from the row itself is 0 whatever `f` was rounded to. So what rounding does to a distance is little
-//! where the query is near.
+//! For products the four bytes are `f`. For squared distances they are `f`, of 6 significant bits, and `l`, of 12. `l`
+//! is chosen so that the distance from the row itself is 0 whatever `f` was rounded to. So what rounding does to a
+//! distance is little where the query is near.
 
 /// Bytes of a row's own scale and length.
 pub(super) const OWN: usize = 4;
@@ -26,7 +26,8 @@ const SCALE_CUT: u32 = 18;
 const LENGTH_CUT: u32 = 12;
 
 impl Own {
-    /// For products: the scale that makes of `product`, of the row with its codes about their middle, the row's squared length.
+    /// For products: the scale that makes of `product`, of the row with its codes about their middle, the row's squared
+    /// length.
     pub(crate) fn for_products(product: f64, squares: f64) -> Self {
         Self(scale(product, squares).to_bits())
     }

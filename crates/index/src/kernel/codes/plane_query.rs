@@ -1,8 +1,8 @@
 //! Queries for rows of 4, 2 or 1 bits a component.
 //!
-//! Where one step stands for all rows, as in some of 4 bits, a query's component `q`, in steps above the lowest, has a weight of
-//! a quarter of a step, `w = 4 q`. So it is rounded to a quarter of what a row is rounded to, and may lie a whole range of codes
-//! to each side of them before its weights need a second digit:
+//! Where one step stands for all rows, as in some of 4 bits, a query's component `q`, in steps above the lowest, has a
+//! weight of a quarter of a step, `w = 4 q`. So it is rounded to a quarter of what a row is rounded to, and may lie a
+//! whole range of codes to each side of them before its weights need a second digit:
 //!
 //! ```text
 //! sum (4 q - 4 r)^2 = sum w^2 + 8 sum (2 r^2 - r w)
@@ -10,8 +10,8 @@
 //!
 //! Both products of the last sum are made of the same bytes of the row, so it needs no constant.
 //!
-//! Rows with a scale of their own: see `own`. What their middle takes from each product is the same for all rows, so codes are
-//! multiplied as they are.
+//! Rows with a scale of their own: see `own`. What their middle takes from each product is the same for all rows, so
+//! codes are multiplied as they are.
 
 use super::super::{Positions, Rows};
 use super::digits::{BLOCK, Digits, digit_sums};
@@ -64,8 +64,8 @@ type Nibbles = Planes<4, false>;
 type SquaredNibbles = Planes<4, true>;
 
 impl PlaneQuery {
-    /// Squared distances, in squared steps, to `query`, in steps above the lowest. Where rows have their own scale, a step is 1
-    /// and the lowest is the middle of all rows.
+    /// Squared distances, in squared steps, to `query`, in steps above the lowest. Where rows have their own scale, a
+    /// step is 1 and the lowest is the middle of all rows.
     pub(crate) fn squared_l2(&mut self, width: Width, query: impl Iterator<Item = f64>) {
         self.take(width, query);
         if width.has_own(self.values.len()) {
@@ -321,5 +321,6 @@ impl Spread {
     }
 }
 
-/// How many times as large as usual a component of a query is that stands out: of normal ones less than one in a million is.
+/// How many times as large as usual a component of a query is that stands out: of normal ones less than one in a
+/// million is.
 const STANDS_OUT: f64 = 5.0;

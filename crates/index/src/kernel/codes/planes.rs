@@ -1,12 +1,12 @@
 //! Rows of 4, 2 or 1 bits a component, in half a cache line or whole ones.
 //!
-//! A byte holds as many codes as fit it, one of each *plane*: of 2 bits there are four planes. Plane `p` has the codes from
-//! `p * part` on, `part` of them, where `part` is the dimension divided by the planes, rounded up. Byte `i` of a row has code `i` of
-//! plane 0 in its lowest bits, that of plane 1 above them, and so on. So one shift and one mask make a whole register of
-//! codes that lie side by side, as their weights do.
+//! A byte holds as many codes as fit it, one of each *plane*: of 2 bits there are four planes. Plane `p` has the codes
+//! from `p * part` on, `part` of them, where `part` is the dimension divided by the planes, rounded up. Byte `i` of a
+//! row has code `i` of plane 0 in its lowest bits, that of plane 1 above them, and so on. So one shift and one mask
+//! make a whole register of codes that lie side by side, as their weights do.
 //!
-//! Behind the codes is the row's [`Own`] scale. Rows of 4 bits have none where it would take another cache line; one step
-//! stands for all of them.
+//! Behind the codes is the row's [`Own`] scale. Rows of 4 bits have none where it would take another cache line; one
+//! step stands for all of them.
 
 use super::super::portable::Portable;
 use super::own::{OWN, Own};
@@ -40,8 +40,9 @@ impl Width {
         (1 << self.bits()) - 1
     }
 
-    /// The code of a component that is 0, in rows with a scale of their own. Of 4 bits it is a code, so that a value that most
-    /// rows share, as 0 in sparse ones, is kept as it is. Of fewer it lies between two: there is no code to spare.
+    /// The code of a component that is 0, in rows with a scale of their own. Of 4 bits it is a code, so that a value
+    /// that most rows share, as 0 in sparse ones, is kept as it is. Of fewer it lies between two: there is no code to
+    /// spare.
     pub(crate) const fn middle(self) -> f32 {
         match self {
             Self::One => 0.5,
@@ -50,8 +51,9 @@ impl Width {
         }
     }
 
-    /// Components of `dim` that have codes: of 4 bits all. Of fewer, which are of rotated rows, the first that fit into a cache
-    /// line less, if these are all but a 16th. A row's own scale makes up for the others as it does for rounding.
+    /// Components of `dim` that have codes: of 4 bits all. Of fewer, which are of rotated rows, the first that fit into
+    /// a cache line less, if these are all but a 16th. A row's own scale makes up for the others as it does for
+    /// rounding.
     pub(crate) fn kept(self, dim: usize) -> usize {
         let most = match (self, self.size(dim)) {
             (Self::Four, _) | (_, 32) => return dim,
@@ -107,7 +109,8 @@ pub(crate) fn write_planes(width: Width, codes: &[u8], own: Option<Own>, row: &m
     }
 }
 
-/// Rows of codes of `BITS`. What is summed is, of all codes `r` with their weights `w`, `r w`, or if `SQUARED` `2 r^2 - r w`.
+/// Rows of codes of `BITS`. What is summed is, of all codes `r` with their weights `w`, `r w`, or if `SQUARED`
+/// `2 r^2 - r w`.
 #[derive(Clone, Copy)]
 pub(super) struct Planes<const BITS: usize, const SQUARED: bool> {
     /// Bytes of a row: 32, or whole 64.

@@ -8,7 +8,8 @@ use super::super::level::{Level, level};
 use super::super::portable::Portable;
 use super::super::{Positions, Rows};
 
-/// Components whose squared differences fit in an `u32`, 255^2 each, and whose products in an `i32`, 255 times 128 each.
+/// Components whose squared differences fit in an `u32`, 255^2 each, and whose products in an `i32`, 255 times 128
+/// each.
 pub(crate) const MAX_DIM: usize = 65_536;
 
 /// Rows that are asked for ahead of those computed.
@@ -43,11 +44,12 @@ pub(super) trait Kind: Levels {
     fn bytes(self) -> usize;
 }
 
-/// Calls `finish` with the sum of each row at `positions` and with the row's first byte, and writes what it returns to `out`.
-/// From that byte on [`Kind::bytes`] can be read.
+/// Calls `finish` with the sum of each row at `positions` and with the row's first byte, and writes what it returns to
+/// `out`. From that byte on [`Kind::bytes`] can be read.
 ///
 /// # Panics
-/// If a row is not there or too short, or if `out` has another length than `positions`, or `weights` than the kind says.
+/// If a row is not there or too short, or if `out` has another length than `positions`, or `weights` than the kind
+/// says.
 pub(super) fn sums<K: Kind, P: Positions, O>(
     kind: K,
     weights: &[i8],

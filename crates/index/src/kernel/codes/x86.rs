@@ -91,7 +91,8 @@ impl Bytes {
     }
 }
 
-/// SAFETY of the blocks below: "Detected", and pointers are read as far as the trait says. What has AVX-512 has AVX2 as well.
+/// SAFETY of the blocks below: "Detected", and pointers are read as far as the trait says. What has AVX-512 has AVX2 as
+/// well.
 impl<I: X86> Sums<I> for Squares {
     #[inline(always)]
     unsafe fn one(self, weights: *const i8, row: *const u8) -> i32 {
@@ -177,7 +178,8 @@ unsafe fn pairs<const N: usize, const SQUARES: bool>(
     }
 }
 
-/// SAFETY of the blocks below: "Detected", and pointers are read as far as the trait says: rows are 32 bytes, or whole 64.
+/// SAFETY of the blocks below: "Detected", and pointers are read as far as the trait says: rows are 32 bytes, or
+/// whole 64.
 impl<const BITS: usize, const SQUARED: bool> Sums<Avx512> for Planes<BITS, SQUARED> {
     #[inline(always)]
     unsafe fn one(self, weights: *const i8, row: *const u8) -> i32 {

@@ -1,39 +1,28 @@
-//! The waiting tasks of one class, in the order in which they are served: as they came, with two exceptions.
+//! The waiting tasks of one class in the order of service: by arrival, with shares by weight and short runs.
 //!
-//! - **Runs.** A worker that has just run a table goes on with it for up to `run_length` tasks, because its private
-//!   cache holds that table now; when it turns to another one, it prefers a table that it ran last. A task goes out of
-//!   turn only if it has waited nearly as long as the oldest: at least `1 - reorder` of that. So no task waits longer
-//!   than `1 / (1 - reorder)` times what it would wait in plain order. How much runs gain is measured (`order/runs.rs`):
-//!   `reorder` is less where that is little, and nothing where nothing is gained. With `run_length == 1` the order is plain.
-//! - **Shares.** A table may ask for [`SHARE`] of the workers' time, and for less while tables of more weight wait: by
-//!   as much as its weight is less than the largest. If it asks for more, its tasks are ordered as if they had come at
-//!   that pace. Whoever asks for less then goes before what is too much, and hardly waits for it.
+//! A table's tasks wait in its lane ([`Lane`]), within its share of the workers' time or over it.
 //!
-//! Every waiting task stands in the lane of its table ([`Lane`]). A lane whose tasks come only a little too fast
-//! stands in `within` by its first task's key. One whose tasks are [`TOO_FAST`] late by then, refused ones included,
-//! is *over its share* and stands in `over` until it is empty; or, where weights are equal, until its tasks come
-//! slowly again and few wait. All lanes there together are ordered among the others as one table would be that asks for too much:
-//! its next task is due at `turn`, which counts from when the last one was served: time that others needed meanwhile is
-//! not made up for. So those who ask for what is left hardly wait for it, however little that is; but at least
-//! [`FLOOR`] of the time is theirs. Which of them has that turn is decided by their weights alone: each has a tag,
-//! which every task that it is served moves on by its service time over its weight, and the smallest is next
-//! (self-clocked fair queueing; Golestani, INFOCOM 1994). So they get time in proportion to their weights, however
-//! fast their tasks come and however many wait. A lane that joins them is tagged as if it had just been served, at
-//! `clock`. So nothing of an overload is held against a table here once its tasks are through. What is left is its
-//! newest key, which is at most [`LEAD`] late.
+//! ```text
+//! append(task):
+//!     key = max(arrival, last key + service time / (SHARE * workers) * largest weight / own), at most arrival + LEAD
+//!     over the share if the key is TOO_FAST late, refused tasks included
+//!         or its work exceeds TOO_FAST and FAR_MORE times the other lanes' mean
+//!         or the queue is half full and it has half as many tasks as an average lane
+//!     within again if empty, or if weights are equal and its tasks neither late nor many
 //!
-//! A table of many clients that wait for their answers sends as slowly as it is served, and is not late for that. So a
-//! lane is over its share also if what waits of it takes all workers more than [`TOO_FAST`] and is [`FAR_MORE`] times as
-//! much as of the others; and it stays so until less than that waits of it. Many tables that flood together are none of
-//! that each. So in a queue that is more than half full a lane is over its share also if more waits of it than half of what
-//! waits of a table on average.
+//! front():
+//!     smallest key of lanes within, or smallest tag of lanes over if turn is before that key or floor has passed
 //!
-//! Of a table of which nothing is known, queries are taken to be as long as a typical table's, but for the [`FIRST`] few.
-//! So a first burst of a new table is bounded like any other; and if very many wait, the table is over its share until it
-//! is known.
+//! take():
+//!     front, or out of turn (a run) the table that this worker ran last, or before
+//!     if over: tag += service time / weight    (self-clocked fair queueing: Golestani, INFOCOM 1994)
+//!              turn = max(turn, now) + service time / (SHARE * workers)
+//!              floor = now + FLOOR * service time / workers
+//! ```
 //!
-//! A lane that was served out of turn keeps its old key in its heap, which is mended when it comes to the front; a
-//! lane that has left a heap is found there until then, too.
+//! Out of turn goes only a task that has waited `1 - reorder` of what `front` has; `reorder` shrinks where runs gain
+//! little (`order/runs.rs`). A lane that gets over its share is tagged as if just served. Of an unknown table [`FIRST`]
+//! tasks cost nothing, later ones what a typical table's do.
 
 mod choose;
 mod front;
@@ -71,12 +60,12 @@ pub(super) const TOO_FAST: Duration = Duration::from_millis(10);
 /// less if their weights are less.
 const FLOOR: u64 = 16;
 
-/// Tasks for each worker that may wait of a table of which nothing is known before they are taken to be as long as others'.
-/// By the time that those have run it is known.
+/// Tasks for each worker that may wait of a table of which nothing is known before they are taken to be as long as
+/// others'. By the time that those have run it is known.
 const FIRST: u64 = 8;
 
-/// As long as this queries of a table of which nothing is known may well take, in nanoseconds: if so many wait that this would
-/// be too much, the table is over its share until it is known.
+/// As long as this queries of a table of which nothing is known may well take, in nanoseconds: if so many wait that
+/// this would be too much, the table is over its share until it is known.
 const LONG: u64 = 1_000_000;
 
 /// How many times as much as of another table has to wait of one that floods, on average over the others.
@@ -111,8 +100,8 @@ pub(super) struct Order<T> {
     worth: Worth,
 }
 
-/// What waiting tasks will take, by their tables' mean service times, in nanoseconds; those of tables of which nothing is
-/// known count nothing.
+/// What waiting tasks will take, by their tables' mean service times, in nanoseconds; those of tables of which nothing
+/// is known count nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Work {
     pub(super) all: u64,
@@ -158,8 +147,8 @@ impl Work {
         self.of(lane, lane.queries()) / workers > nanos(TOO_FAST)
     }
 
-    /// Whether [`FAR_MORE`] times as much of a lane waits as of each of the others, on average over all `lanes` in which
-    /// tasks wait.
+    /// Whether [`FAR_MORE`] times as much of a lane waits as of each of the others, on average over all `lanes` in
+    /// which tasks wait.
     fn is_far_more<T>(&self, lane: &Lane<T>, lanes: u32) -> bool {
         let own = self.of(lane, lane.queries());
         let others = self.all.saturating_sub(own);
@@ -243,8 +232,8 @@ impl<T> Order<T> {
         Ok(lane)
     }
 
-    /// Adds a task that came at `at` to the lane at `place`. Where the queue is crowded, a lane of more than `much` tasks is
-    /// over its share.
+    /// Adds a task that came at `at` to the lane at `place`. Where the queue is crowded, a lane of more than `much`
+    /// tasks is over its share.
     pub(super) fn append(
         &mut self,
         place: Place,
@@ -464,8 +453,9 @@ impl<T> Order<T> {
         })
     }
 
-    /// Looks at the waiting tasks from `at` on, as many as there are `steps`, and takes those out for which `dead` holds, with
-    /// their table and that one's weight. True if it has come to the end; else `at` is where to go on. A lane is a step, too.
+    /// Looks at the waiting tasks from `at` on, as many as there are `steps`, and takes those out for which `dead`
+    /// holds, with their table and that one's weight. True if it has come to the end; else `at` is where to go on. A
+    /// lane is a step, too.
     pub(super) fn extract(
         &mut self,
         at: &mut SearchAt,
@@ -527,7 +517,8 @@ fn nanos(time: Duration) -> u64 {
     time.as_nanos() as u64
 }
 
-/// How far apart tasks that take `service` are served if their tables get just [`FLOOR`], and `less` times less of that.
+/// How far apart tasks that take `service` are served if their tables get just [`FLOOR`], and `less` times less of
+/// that.
 fn at_least(service: u64, workers: u64, less: f64) -> u64 {
     let apart = service.saturating_mul(FLOOR) / workers;
     (apart as f64 * less.max(1.0)) as u64

@@ -1,14 +1,15 @@
 //! Whether it pays to go on with a table that a worker's private cache holds, as measured.
 //!
-//! A task *follows* if its worker ran the same table before it. Some tasks always do and some never, whether runs are made or
-//! not, so both kinds are measured as they come: their times, in mean service times of their tables. Where followers are
-//! as slow as others (tables that a private cache holds all of, or hardly any of), tasks are served as they came: a run would
-//! make others wait for nothing. Where followers are faster, a task may go as far out of turn as all become faster by that.
+//! A task *follows* if its worker ran the same table before it. Some tasks always do and some never, whether runs are
+//! made or not, so both kinds are measured as they come: their times, in mean service times of their tables. Where
+//! followers are as slow as others (tables that a private cache holds all of, or hardly any of), tasks are served as
+//! they came: a run would make others wait for nothing. Where followers are faster, a task may go as far out of turn as
+//! all become faster by that.
 
 use crate::queue::relative::Relative;
 
-/// The means are of the last so many tasks of each kind, and of fewer nothing is believed. Tasks of one table differ by half
-/// of their mean or so; then the gain is known to 2 %.
+/// The means are of the last so many tasks of each kind, and of fewer nothing is believed. Tasks of one table differ by
+/// half of their mean or so; then the gain is known to 2 %.
 const LAST: u32 = 2048;
 
 /// Runs are not made for less: what runs gain is less than this, and so is what the means miss.
@@ -32,9 +33,9 @@ impl Worth {
 
     /// How far a task may go out of turn for a run, as a part of the oldest one's wait, where `most` is allowed.
     ///
-    /// If runs make every task `1 + gain` times as fast, a queue is through in `1 / (1 + gain)` of the time. Where a task may
-    /// wait `1 / (1 - r)` times as long as in plain order, none waits longer than without runs if `r` is at most
-    /// `gain / (1 + gain)`.
+    /// If runs make every task `1 + gain` times as fast, a queue is through in `1 / (1 + gain)` of the time. Where a
+    /// task may wait `1 / (1 - r)` times as long as in plain order, none waits longer than without runs if `r` is at
+    /// most `gain / (1 + gain)`.
     pub(super) fn reorder(&self, most: f64) -> f64 {
         let (Some(follows), Some(others)) = (self.follows.of(LAST), self.others.of(LAST)) else {
             return most;

@@ -196,8 +196,8 @@ fn what_was_asked_for_in_vain_counts_as_what_was_asked_for_takes() {
 }
 
 proptest! {
-    /// Tables come and go, and what the queue keeps for one that is gone serves the next: each task is still taken once,
-    /// and none of a table that was removed.
+    /// Tables come and go, and what the queue keeps for one that is gone serves the next: each task is still taken
+    /// once, and none of a table that was removed.
     #[test]
     fn removed_tables_leave_nothing_behind(
         steps in prop::collection::vec((0_usize..8, 0_u32..4, any::<bool>(), 0_u64..2_000), 1..200),

@@ -7,8 +7,8 @@ use crate::Time;
 use crate::queue::{Queue, Run, Terms, Underway};
 use chiplet_table::Class;
 
-/// Whether a task of `waits` that came at 5 ms goes before a piece of one of `shared` that came at 1 ms and was begun at
-/// 2 ms, at each of these times in milliseconds.
+/// Whether a task of `waits` that came at 5 ms goes before a piece of one of `shared` that came at 1 ms and was begun
+/// at 2 ms, at each of these times in milliseconds.
 fn goes_before<const N: usize>(waits: Class, shared: Class, times: [u32; N]) -> [bool; N] {
     let mut queue = Queue::new(DISCIPLINE, 4);
     let terms = Terms {

@@ -369,8 +369,8 @@ fn what_a_cold_cache_costs_is_known_after_some_tasks_of_any_table() {
 }
 
 proptest! {
-    /// However tables and workers mix: every task is taken once, in order within its table, and before an older one only
-    /// if it has waited nearly as long.
+    /// However tables and workers mix: every task is taken once, in order within its table, and before an older one
+    /// only if it has waited nearly as long.
     #[test]
     fn every_task_is_taken_once_and_none_far_out_of_turn(
         steps in prop::collection::vec((0_u32..5, 0_usize..4, 0_u64..40), 1..80),

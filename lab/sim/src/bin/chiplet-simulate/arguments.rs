@@ -16,8 +16,9 @@ use chiplet_sim::Topics;
 #[derive(clap::Parser, Clone, Debug)]
 #[command(name = "chiplet-simulate", version, after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// genoa-9654, rome-7k62, milan-7763, bergamo-9754, turin-9575f, xeon-e5-2680v4 or xeon-6248r, with x2 for two sockets; or an hwloc XML file,
-    /// whose caches and domains are taken and whose costs are Genoa's; or measured: that of --mine, likewise
+    /// genoa-9654, rome-7k62, milan-7763, bergamo-9754, turin-9575f, xeon-e5-2680v4 or xeon-6248r, with x2 for two
+    /// sockets; or an hwloc XML file, whose caches and domains are taken and whose costs are Genoa's; or measured: that
+    /// of --mine, likewise
     #[arg(long, default_value = "genoa-9654")]
     pub(crate) machine: String,
 
@@ -39,8 +40,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "BENCH.JSON", conflicts_with_all = ["workload", "flip"])]
     pub(crate) mine: Option<PathBuf>,
 
-    /// Take both skews from a log of your queries: a line table,query each, the query being anything that is the same for
-    /// the same one
+    /// Take both skews from a log of your queries: a line table,query each, the query being anything that is the same
+    /// for the same one
     #[arg(long, value_name = "FILE", conflicts_with_all = ["table_skew", "query_skew", "modes"])]
     pub(crate) log: Option<PathBuf>,
 
@@ -61,8 +62,8 @@ pub(crate) struct Arguments {
     #[arg(long)]
     pub(crate) query_skew: Option<f64>,
 
-    /// Different queries about the same: this part of a table's queries (0 to 1) is near one of so many centres, and two of
-    /// a centre are so far from each other, as a part of the distance of any two: 0.8,16,0.3
+    /// Different queries about the same: this part of a table's queries (0 to 1) is near one of so many centres, and
+    /// two of a centre are so far from each other, as a part of the distance of any two: 0.8,16,0.3
     #[arg(long, value_name = "SHARE,COUNT,SPREAD")]
     pub(crate) topics: Option<Topics>,
 
@@ -83,7 +84,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FORMAT")]
     pub(crate) rows_as: Option<RowFormat>,
 
-    /// Graphs keep their rows a second time, as f32, f16, bf16 or sq8, and compare the best candidates once more with them
+    /// Graphs keep their rows a second time, as f32, f16, bf16 or sq8, and compare the best candidates once more with
+    /// them
     #[arg(long, value_name = "FORMAT")]
     pub(crate) rerank: Option<RowFormat>,
 
@@ -95,18 +97,18 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "MIB")]
     pub(crate) l3: Option<u64>,
 
-    /// Bytes that copies of tables may take beyond one of each, as Builder::memory_budget: a table that asks for much of a
-    /// socket's time gets its memory on both
+    /// Bytes that copies of tables may take beyond one of each, as Builder::memory_budget: a table that asks for much
+    /// of a socket's time gets its memory on both
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     pub(crate) memory_budget: u64,
 
-    /// Queries that are counted in each run, after a third as many to warm up; where tables have clients of their own the
-    /// workload says for how long a run goes on
+    /// Queries that are counted in each run, after a third as many to warm up; where tables have clients of their own
+    /// the workload says for how long a run goes on
     #[arg(long, default_value_t = 60_000, value_parser = clap::value_parser!(u64).range(100..=100_000_000))]
     pub(crate) queries: u64,
 
-    /// Queries outstanding for each worker in saturated runs [default: 4; with --mine as many as there]. With many, a short
-    /// run counts more short queries than come: long ones are still waiting when it ends
+    /// Queries outstanding for each worker in saturated runs [default: 4; with --mine as many as there]. With many, a
+    /// short run counts more short queries than come: long ones are still waiting when it ends
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(crate) outstanding: Option<u32>,
 
@@ -114,8 +116,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SECONDS", conflicts_with = "domains")]
     pub(crate) flip: Option<f64>,
 
-    /// Model ways to deploy a service on two sockets instead of strategies, as chiplet bench --modes measures them. Without a list:
-    /// one,per-node,pinned,chiplet
+    /// Model ways to deploy a service on two sockets instead of strategies, as chiplet bench --modes measures them.
+    /// Without a list: one,per-node,pinned,chiplet
     #[arg(
         long,
         value_enum,

@@ -63,8 +63,8 @@ const FIGURES: [Figure; 3] = [
     ),
 ];
 
-/// `runs`: those of the model that are as busy as the measured one was. Taken are those on as many domains, if there are
-/// any, else those on most.
+/// `runs`: those of the model that are as busy as the measured one was. Taken are those on as many domains, if there
+/// are any, else those on most.
 pub(super) fn beside(measured: &report::Report, machine: &Machine, runs: &[&Outcome]) -> Beside {
     let on = |domains| runs.iter().any(|run| run.domains == domains);
     let modelled_domains = match on(measured.machine.domains) {

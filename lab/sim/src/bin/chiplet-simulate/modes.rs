@@ -1,8 +1,8 @@
 //! `chiplet-simulate --modes`: ways to deploy a service, modelled at equal processor use.
 //!
-//! A process that is pinned to a socket is a machine of that socket, with its part of the requests. Processes on all cores
-//! have a copy of the tables each, whose queries go to whichever core is idle: what it costs to have more threads than
-//! cores is not in the model.
+//! A process that is pinned to a socket is a machine of that socket, with its part of the requests. Processes on all
+//! cores have a copy of the tables each, whose queries go to whichever core is idle: what it costs to have more threads
+//! than cores is not in the model.
 
 use std::fmt::Write as _;
 
@@ -17,8 +17,8 @@ use chiplet_bench::charts::table::Grid;
 use chiplet_bench::modes::rate::{STEPS, Search, WITHIN};
 use chiplet_bench::modes::{Mode, Model};
 
-/// The complex model, as `examples/ranking` has it: 500 candidates, 32 values each. Its network took 500 us on a core of a Milan
-/// (the example's own output, 2026-11-27).
+/// The complex model, as `examples/ranking` has it: 500 candidates, 32 values each. Its network took 500 us on a core
+/// of a Milan (the example's own output, 2026-11-27).
 const RANKING: Scoring = Scoring {
     candidates: 500,
     feature_bytes: 128,

@@ -5,8 +5,9 @@ use crate::machine::Pages;
 
 /// A core's second-level TLB: how many pages of which tables it holds, the last used table last.
 ///
-/// Which rows of a graph lie on one page is not known, so all pages of a table are taken to be read equally often. A walk
-/// compares no row twice, so that errs little with small pages; a popular page of a small table is read more often.
+/// Which rows of a graph lie on one page is not known, so all pages of a table are taken to be read equally often. A
+/// walk compares no row twice, so that errs little with small pages; a popular page of a small table is read more
+/// often.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tlb {
     held: Vec<(u32, f64)>,

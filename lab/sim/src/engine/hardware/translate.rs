@@ -6,8 +6,8 @@ use crate::cache::Hits;
 use chiplet_recipes::mix;
 
 impl Hardware<'_> {
-    /// The page walks of a part of a graph's walk that reads so many pages of a table of `bytes`, in which it reads these
-    /// blocks of the sample.
+    /// The page walks of a part of a graph's walk that reads so many pages of a table of `bytes`, in which it reads
+    /// these blocks of the sample.
     pub(super) fn walk_pages(
         &mut self,
         by: Reader,
@@ -42,8 +42,8 @@ impl Hardware<'_> {
         PageWalks::new(&pages, count, reads, *known, [costs.l3_ns, latency])
     }
 
-    /// The page walks of a block of a list, of a table of so many `bytes`. A scan waits for the entries of each page; those
-    /// of a cache line come together.
+    /// The page walks of a block of a list, of a table of so many `bytes`. A scan waits for the entries of each page;
+    /// those of a cache line come together.
     pub(super) fn scan_pages(
         &mut self,
         by: Reader,

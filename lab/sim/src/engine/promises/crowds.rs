@@ -2,8 +2,8 @@
 
 use super::{VARIED, asks, of, run, tables};
 
-/// Ten quiet tables that ask for 6 % of four workers in the first of so many domains, beside so many tables that are asked as
-/// `how` says: how many of the quiet tables' tasks were refused, and of how many.
+/// Ten quiet tables that ask for 6 % of four workers in the first of so many domains, beside so many tables that are
+/// asked as `how` says: how many of the quiet tables' tasks were refused, and of how many.
 fn refused(domains: u32, floods: u32, class: &str, how: &str) -> (u64, u64) {
     let terms = format!("{VARIED}\nclass='{class}'");
     let text = format!(

@@ -6,8 +6,8 @@ use crate::outcome::Served;
 /// Ordinary queries of the table take so many microseconds.
 const SHORT: f64 = 500.0;
 
-/// What became of the first kind of queries of a table that is asked as `kinds` say, in so many seconds of four workers. Another
-/// table, of 1 ms, keeps six tasks waiting or running.
+/// What became of the first kind of queries of a table that is asked as `kinds` say, in so many seconds of four
+/// workers. Another table, of 1 ms, keeps six tasks waiting or running.
 fn beside_a_busy_one(seconds: u32, kinds: &str) -> Served {
     let text = format!(
         "seconds = {seconds}\n{}{}",

@@ -44,8 +44,9 @@ pub struct AnnBenchmark {
 
 impl AnnBenchmark {
     /// Reads a whole file, whatever its extension. Values may be stored as `f32`, `f64` (rounded to the
-    /// nearest `f32`), `u8` or `i8`; contiguous, compact, or in chunks, plain or compressed by gzip or LZF. Every file format up to that of HDF5 1.14
-    /// is known; what HDF5 2.0 writes when told to use its newest one, h5py's `libver="latest"`, is not.
+    /// nearest `f32`), `u8` or `i8`; contiguous, compact, or in chunks, plain or compressed by gzip or LZF. Every file
+    /// format up to that of HDF5 1.14 is known; what HDF5 2.0 writes when told to use its newest one, h5py's
+    /// `libver="latest"`, is not.
     ///
     /// # Errors
     /// [`DatasetError`] if the file cannot be read, is no HDF5 file, lacks a part, if parts do not match,

@@ -1,7 +1,7 @@
 //! How much longer far memory takes than near memory, under the present load.
 //!
-//! A thread that is tied to a node follows a random cycle of cache lines, once in memory of its own node and once in that
-//! of each other. Each line is known only when the one before has arrived, so the time a step is a latency.
+//! A thread that is tied to a node follows a random cycle of cache lines, once in memory of its own node and once in
+//! that of each other. Each line is known only when the one before has arrived, so the time a step is a latency.
 
 use std::collections::BTreeSet;
 use std::hint::black_box;

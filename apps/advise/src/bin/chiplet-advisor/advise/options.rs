@@ -14,8 +14,8 @@ pub(crate) struct Machine {
     #[arg(long, value_name = "RATIO", value_parser = ratio)]
     pub(crate) lambda: Option<f64>,
 
-    /// Share of cycles stalled on memory, measured elsewhere, such as 0.4: for machines without counters of their own. Without
-    /// it stalls are counted
+    /// Share of cycles stalled on memory, measured elsewhere, such as 0.4: for machines without counters of their own.
+    /// Without it stalls are counted
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub(crate) msr: Option<f64>,
 

@@ -1,4 +1,5 @@
-//! A window of time over a machine: what `chiplet-advisor advise` and each round of `chiplet-advisor balance` decide by.
+//! A window of time over a machine: what `chiplet-advisor advise` and each round of `chiplet-advisor balance` decide
+//! by.
 //!
 //! Groups of interest are counted one after the other, each for its part of the window. So counters cost no more
 //! however many groups there are, and a group that changes within the window is known by a part of it.

@@ -35,8 +35,8 @@ use services::Service;
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// A service and its instances: a control group, or all whose path begins so (`*`). May be repeated; other groups are
-    /// never changed
+    /// A service and its instances: a control group, or all whose path begins so (`*`). May be repeated; other groups
+    /// are never changed
     #[arg(long, value_name = "NAME=GROUP", required_unless_present = "rollback")]
     service: Vec<Service>,
 
@@ -44,8 +44,8 @@ pub(crate) struct Arguments {
     #[arg(long)]
     apply: bool,
 
-    /// When instances are unbound. a: from a node more than 80 % busy. b: from a node that is 15 points busier than another
-    /// and busier than it used to be; it needs to know a day of the past first (MAO went from a to b)
+    /// When instances are unbound. a: from a node more than 80 % busy. b: from a node that is 15 points busier than
+    /// another and busier than it used to be; it needs to know a day of the past first (MAO went from a to b)
     #[arg(long, value_name = "WHICH", default_value = "b")]
     strategy: Strategy,
 
@@ -69,7 +69,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
 
-    /// Undo what the journal says was changed, by this command or by `chiplet-advisor advise --trial`, also after a kill
+    /// Undo what the journal says was changed, by this command or by `chiplet-advisor advise --trial`, also after a
+    /// kill
     #[arg(long, conflicts_with_all = ["service", "apply", "rounds", "listen"])]
     rollback: bool,
 

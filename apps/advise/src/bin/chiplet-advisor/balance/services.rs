@@ -63,8 +63,8 @@ impl Service {
     }
 }
 
-/// The instances that are there now, each once: of several services that it matches, of the first. A group within another
-/// one is none: it cannot run off that one's node.
+/// The instances that are there now, each once: of several services that it matches, of the first. A group within
+/// another one is none: it cannot run off that one's node.
 pub(super) fn instances(host: &Host, services: &[Service]) -> Vec<(GroupPath, String)> {
     let groups = host.groups();
     let mut found: Vec<(GroupPath, String)> = Vec::new();

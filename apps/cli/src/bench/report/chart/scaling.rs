@@ -45,8 +45,8 @@ pub fn sizes(points: &[ScalePoint]) -> Chart {
     Ok(drawn(lines, &title, (x_title, Across::Log)))
 }
 
-/// Throughput on so many domains, to that of the same strategy on the fewest; against workers, as senders take a core of some
-/// domains.
+/// Throughput on so many domains, to that of the same strategy on the fewest; against workers, as senders take a core
+/// of some domains.
 pub fn domains(points: &[ScalePoint]) -> Chart {
     let size = points.first().map_or(1.0, |point| point.size);
     let points = points.iter().filter(|point| point.size == size);

@@ -1,4 +1,4 @@
-//! What kernels over blocks need beside [`Isa`]: lanes that stay apart, one for each row.
+//! Operations that keep lanes apart, one lane for each row: what kernels over blocks need beside [`Isa`].
 
 use super::isa::Isa;
 use super::portable::Portable;
@@ -8,7 +8,7 @@ use super::portable::Portable;
 /// # Safety
 /// For callers: the processor must have the level's instructions ("Detected"); pointers are read and written as far as
 /// each function says.
-pub(super) trait Wide: Isa {
+pub(super) trait Lanewise: Isa {
     /// `value` in every lane.
     unsafe fn splat(value: f32) -> Self::V;
     /// Sixteen bytes, as floats.
@@ -28,15 +28,15 @@ pub(super) trait Wide: Isa {
     /// The least of all lanes.
     unsafe fn least_lane(lanes: Self::V) -> f32;
 
-    /// Sixteen entries of the sixteen floats at `table`, by the low four bits of the bytes at `codes`, and sixteen of the
-    /// next sixteen floats, by the high ones.
+    /// Sixteen entries of the sixteen floats at `table`, by the low four bits of the bytes at `codes`, and sixteen of
+    /// the next sixteen floats, by the high ones.
     unsafe fn pick4(codes: *const u8, table: *const f32) -> (Self::V, Self::V);
     /// Sixteen entries of the 256 floats at `table`, by the bytes at `codes`.
     unsafe fn pick8(codes: *const u8, table: *const f32) -> Self::V;
 }
 
 /// SAFETY of the blocks below: pointers are read and written as far as the trait says.
-impl Wide for Portable {
+impl Lanewise for Portable {
     #[inline(always)]
     unsafe fn splat(value: f32) -> Self::V {
         [value; 16]
@@ -132,7 +132,7 @@ mod x86 {
     use super::*;
 
     /// SAFETY of the blocks below: "Detected", by the trait's contract; pointers are used as far as the trait says.
-    impl Wide for Avx2 {
+    impl Lanewise for Avx2 {
         #[inline(always)]
         unsafe fn splat(value: f32) -> Self::V {
             unsafe { (_mm256_set1_ps(value), _mm256_set1_ps(value)) }
@@ -274,7 +274,7 @@ mod x86 {
     }
 
     /// SAFETY of the blocks below: "Detected", by the trait's contract; pointers are used as far as the trait says.
-    impl Wide for Avx512 {
+    impl Lanewise for Avx512 {
         #[inline(always)]
         unsafe fn splat(value: f32) -> Self::V {
             unsafe { _mm512_set1_ps(value) }

@@ -1,18 +1,20 @@
-//! Which of 64 rows of codes may be near enough: sums of table entries in bytes, or in 16 bits where a row has many codes.
+//! Fast scan: which of 64 rows of codes may be near enough, by sums of table entries rounded to bytes; in 16 bits where
+//! a row has many codes.
 
+use super::lanewise::Lanewise;
 use super::portable::Portable;
-use super::wide::Wide;
 
-/// The most that an entry of [`Below::below4_long`] may be: two of them fit a byte.
+/// The most that an entry of [`FastScan::below4_long`] may be: two of them fit a byte.
 pub(super) const MOST_LONG: u8 = 127;
 
-/// Rows that are not too far away. As with [`Wide`], all functions are inlined into one compiled for the level.
+/// Rows that are not too far away. As with [`Lanewise`], all functions are inlined into one compiled for the level.
 ///
 /// # Safety
-/// For callers: as of [`Wide`].
-pub(super) trait Below: Wide {
+/// For callers: as of [`Lanewise`].
+pub(super) trait FastScan: Lanewise {
     /// Of 64 rows with two 4-bit codes in each byte at `codes` (`width` bytes a pair, `pairs` of them): the rows whose
-    /// table entries sum up to `limit < 255` at most. A pair has 32 entries in `tables`; 64 bytes are read at each pair.
+    /// table entries sum up to `limit < 255` at most. A pair has 32 entries in `tables`; 64 bytes are read at each
+    /// pair.
     unsafe fn below4(
         codes: *const u8,
         width: usize,
@@ -20,7 +22,7 @@ pub(super) trait Below: Wide {
         tables: *const u8,
         limit: u8,
     ) -> u64;
-    /// As [`Below::below4`], for entries of at most [`MOST_LONG`] and sums of 16 bits, which end at 65,535.
+    /// As [`FastScan::below4`], for entries of at most [`MOST_LONG`] and sums of 16 bits, which end at 65,535.
     unsafe fn below4_long(
         codes: *const u8,
         width: usize,
@@ -28,8 +30,8 @@ pub(super) trait Below: Wide {
         tables: *const u8,
         limit: u16,
     ) -> u64;
-    /// As [`Below::below4`], of rows with one 8-bit code in each byte, `m` of them, and 256 entries for each; `None` where there is no
-    /// fast way.
+    /// As [`FastScan::below4`], of rows with one 8-bit code in each byte, `m` of them, and 256 entries for each; `None`
+    /// where there is no fast way.
     unsafe fn below8(
         codes: *const u8,
         width: usize,
@@ -40,7 +42,7 @@ pub(super) trait Below: Wide {
 }
 
 /// SAFETY of the blocks below: pointers are read as far as the trait says.
-impl Below for Portable {
+impl FastScan for Portable {
     #[inline(always)]
     unsafe fn below4(
         codes: *const u8,
@@ -91,9 +93,9 @@ mod x86 {
 
     use super::super::avx2::Avx2;
     use super::super::avx512::Avx512;
-    use super::Below;
+    use super::FastScan;
 
-    impl Below for Avx2 {
+    impl FastScan for Avx2 {
         #[inline(always)]
         unsafe fn below4(
             codes: *const u8,
@@ -177,7 +179,7 @@ mod x86 {
         }
     }
 
-    impl Below for Avx512 {
+    impl FastScan for Avx512 {
         #[inline(always)]
         unsafe fn below4(
             codes: *const u8,

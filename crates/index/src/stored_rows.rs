@@ -13,7 +13,7 @@ use crate::poll;
 const AT_ONCE: usize = 64;
 
 /// Rows in memory, one after the other.
-pub(crate) struct Kept<'a> {
+pub(crate) struct StoredRows<'a> {
     pub(crate) dim: usize,
     pub(crate) format: RowFormat,
     pub(crate) metric: Metric,
@@ -24,14 +24,14 @@ pub(crate) struct Kept<'a> {
     pub(crate) grid: Grid<'a>,
 }
 
-impl Kept<'_> {
+impl StoredRows<'_> {
     /// The row at `place`, if there is one, as it is kept.
     pub(crate) fn row(&self, place: usize) -> Option<Vec<f32>> {
         Grids::of_bytes(self.grid).read(self.format, self.rows.bytes(place)?, self.dim)
     }
 }
 
-impl ExactRows for Kept<'_> {
+impl ExactRows for StoredRows<'_> {
     fn dim(&self) -> usize {
         self.dim
     }

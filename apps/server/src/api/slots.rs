@@ -1,7 +1,7 @@
-//! Places for the requests under way (`limits.requests`).
+//! Slots for the requests under way (`limits.requests`).
 //!
-//! A call takes its place as soon as its headers are there, since from then on it takes memory. Its message may never
-//! come. So of the calls whose message is still on its way the oldest gives its place to a new call that finds none
+//! A call takes its slot as soon as its headers are there, since from then on it takes memory. Its message may never
+//! come. So of the calls whose message is still on its way the oldest gives its slot to a new call that finds none
 //! free: open calls alone never keep others out. And a message has to come at some pace.
 
 use std::collections::VecDeque;
@@ -20,14 +20,14 @@ pub(super) fn patience(bytes: u64) -> Duration {
     Duration::from_millis(bytes.saturating_mul(1_000) / SLOWEST)
 }
 
-/// The places, and which calls may lose theirs.
-pub(crate) struct Places {
+/// The slots, and which calls may lose theirs.
+pub(crate) struct RequestSlots {
     free: Arc<Semaphore>,
     /// The oldest first, and some whose message is there, or that are over.
     arriving: Mutex<VecDeque<Weak<Arrival>>>,
 }
 
-impl Places {
+impl RequestSlots {
     pub(crate) fn new(most: usize) -> Self {
         Self {
             free: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
@@ -35,11 +35,11 @@ impl Places {
         }
     }
 
-    /// A place for a call whose headers are there: a free one, or that of the oldest whose message is not.
+    /// A slot for a call whose headers are there: a free one, or that of the oldest whose message is not.
     pub(super) fn take(&self) -> Option<Arc<Arrival>> {
         let free = Arc::clone(&self.free).try_acquire_owned().ok();
-        let place = free.or_else(|| self.take_from_oldest())?;
-        let arrival = Arc::new(Arrival(Mutex::new(State::Arriving(place, None))));
+        let slot = free.or_else(|| self.take_from_oldest())?;
+        let arrival = Arc::new(Arrival(Mutex::new(State::Arriving(slot, None))));
         let mut arriving = self.arriving.lock();
         if arriving.len() == arriving.capacity() {
             arriving.retain(|one| one.upgrade().is_some_and(|one| one.is_arriving()));
@@ -54,21 +54,21 @@ impl Places {
     fn take_from_oldest(&self) -> Option<OwnedSemaphorePermit> {
         let mut arriving = self.arriving.lock();
         while let Some(oldest) = arriving.pop_front() {
-            if let Some(place) = oldest.upgrade().and_then(|oldest| oldest.give_up()) {
-                return Some(place);
+            if let Some(slot) = oldest.upgrade().and_then(|oldest| oldest.give_up()) {
+                return Some(slot);
             }
         }
         None
     }
 }
 
-/// A call with its place, which is free again when this is dropped.
+/// A call with its slot, which is free again when this is dropped.
 pub(crate) struct Arrival(Mutex<State>);
 
 enum State {
-    /// Its message is on its way; who is to hear if its place goes to another.
+    /// Its message is on its way; who is to hear if its slot goes to another.
     Arriving(OwnedSemaphorePermit, Option<Waker>),
-    /// Its message is there, so the place stays its own.
+    /// Its message is there, so the slot stays its own.
     Arrived(OwnedSemaphorePermit),
     GivenUp,
 }
@@ -83,17 +83,17 @@ impl Arrival {
         if !matches!(&*state, State::Arriving(..)) {
             return None;
         }
-        let State::Arriving(place, waker) = std::mem::replace(&mut *state, State::GivenUp) else {
+        let State::Arriving(slot, waker) = std::mem::replace(&mut *state, State::GivenUp) else {
             return None;
         };
         drop(state);
         if let Some(waker) = waker {
             waker.wake();
         }
-        Some(place)
+        Some(slot)
     }
 
-    /// Whether its place went to another; wakes the task when it does.
+    /// Whether its slot went to another; wakes the task when it does.
     pub(super) fn is_given_up(&self, context: &Context<'_>) -> bool {
         match &mut *self.0.lock() {
             State::Arriving(_, waker) => {
@@ -114,7 +114,7 @@ impl Arrival {
     pub(super) fn arrived(&self) {
         let mut state = self.0.lock();
         *state = match std::mem::replace(&mut *state, State::GivenUp) {
-            State::Arriving(place, _) | State::Arrived(place) => State::Arrived(place),
+            State::Arriving(slot, _) | State::Arrived(slot) => State::Arrived(slot),
             State::GivenUp => State::GivenUp,
         };
     }
@@ -130,10 +130,10 @@ mod tests {
 
     #[test]
     fn the_oldest_whose_message_is_not_there_makes_room() {
-        let places = Places::new(3);
-        let [first, second, third] = [(); 3].map(|()| places.take().unwrap());
+        let slots = RequestSlots::new(3);
+        let [first, second, third] = [(); 3].map(|()| slots.take().unwrap());
         first.arrived();
-        let fourth = places.take().unwrap();
+        let fourth = slots.take().unwrap();
         assert!(given_up(&second));
         assert!(!given_up(&first) && !given_up(&third) && !given_up(&fourth));
         // What comes too late changes nothing.
@@ -141,21 +141,21 @@ mod tests {
         assert!(given_up(&second));
         third.arrived();
         fourth.arrived();
-        assert!(places.take().is_none(), "whoever is whole stays");
+        assert!(slots.take().is_none(), "whoever is whole stays");
         drop(second);
-        assert!(places.take().is_none(), "its place is another's");
+        assert!(slots.take().is_none(), "its slot is another's");
         drop(first);
-        assert!(places.take().is_some());
+        assert!(slots.take().is_some());
     }
 
     #[test]
     fn calls_that_are_over_are_not_kept() {
-        let places = Places::new(10);
-        let open = places.take().unwrap();
+        let slots = RequestSlots::new(10);
+        let open = slots.take().unwrap();
         for _ in 0..10_000 {
-            places.take().unwrap().arrived();
+            slots.take().unwrap().arrived();
         }
-        assert!(places.arriving.lock().capacity() < 1_000);
+        assert!(slots.arriving.lock().capacity() < 1_000);
         assert!(!given_up(&open));
     }
 }

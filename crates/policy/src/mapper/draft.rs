@@ -1,7 +1,7 @@
-//! A board of seats for tables.
+//! A placement in the making: where each table is put, and the load that results.
 //!
-//! Invariant of a [`Board`]: `load[d]` is the load of everything seated on domain `d`, up to floating-point rounding,
-//! `tables[d]` the number of items with a seat there, and `budgets[d]` what those with load ask of its cache and link.
+//! Invariant of a [`Draft`]: `load[d]` is the load of everything put on domain `d`, up to floating-point rounding,
+//! `tables[d]` the number of items with a spot there, and `budgets[d]` what those with load ask of its cache and link.
 
 use std::cmp::Ordering;
 
@@ -9,9 +9,9 @@ use super::budget::Budget;
 use super::item::Item;
 use super::machine::Machine;
 
-/// Where an item sits.
+/// Where an item is.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Seat {
+pub(super) enum Spot {
     Nowhere,
     /// On its current homes, with their weights.
     AsNow,
@@ -20,44 +20,44 @@ pub(super) enum Seat {
     Several(Vec<(usize, f64)>),
 }
 
-/// All seats, and the load they make.
-pub(super) struct Board {
-    pub(super) seats: Vec<Seat>,
+/// The spots of all items, and the load that they make.
+pub(super) struct Draft {
+    pub(super) spots: Vec<Spot>,
     pub(super) load: Vec<f64>,
     pub(super) tables: Vec<u32>,
     pub(super) budgets: Vec<Budget>,
 }
 
-impl Board {
+impl Draft {
     pub(super) fn new(items: usize, machine: &Machine) -> Self {
         Self {
-            seats: vec![Seat::Nowhere; items],
+            spots: vec![Spot::Nowhere; items],
             load: vec![0.0; machine.len()],
             tables: vec![0; machine.len()],
             budgets: machine.specs().iter().map(Budget::new).collect(),
         }
     }
 
-    /// Seats `item`, number `index`, which must sit nowhere yet.
-    pub(super) fn sit(&mut self, index: usize, item: &Item, seat: Seat) {
-        for_each_share(item, &seat, |domain, load| {
+    /// Puts `item`, number `index`, which must be nowhere yet.
+    pub(super) fn put(&mut self, index: usize, item: &Item, spot: Spot) {
+        for_each_share(item, &spot, |domain, load| {
             self.load[domain] += load;
             self.tables[domain] += 1;
             self.budgets[domain].take(item, load);
         });
-        self.seats[index] = seat;
+        self.spots[index] = spot;
     }
 
-    /// Takes `item`, number `index`, off its seat.
-    pub(super) fn rise(&mut self, index: usize, item: &Item) -> Seat {
-        let seat = std::mem::replace(&mut self.seats[index], Seat::Nowhere);
-        for_each_share(item, &seat, |domain, load| {
+    /// Takes `item`, number `index`, out of its spot.
+    pub(super) fn take_out(&mut self, index: usize, item: &Item) -> Spot {
+        let spot = std::mem::replace(&mut self.spots[index], Spot::Nowhere);
+        for_each_share(item, &spot, |domain, load| {
             // Rounding must not leave a load below zero.
             self.load[domain] = (self.load[domain] - load).max(0.0);
             self.tables[domain] -= 1;
             self.budgets[domain].give_back(item, load);
         });
-        seat
+        spot
     }
 
     /// The domain that should get `item` as a whole: of those whose level with it is at most `near` above the least,
@@ -91,33 +91,33 @@ impl Board {
     /// The same once weights are rounded to what [`Homes`] can hold: the balance that a later look will find.
     pub(super) fn rounded_peak(&self, items: &[Item], machine: &Machine) -> f64 {
         let mut load = vec![0.0; self.load.len()];
-        for (item, seat) in items.iter().zip(&self.seats) {
-            match seat {
-                Seat::Several(shares) => {
+        for (item, spot) in items.iter().zip(&self.spots) {
+            match spot {
+                Spot::Several(shares) => {
                     for home in &machine.homes(shares) {
                         if let Some(domain) = machine.index(home.domain) {
                             load[domain] += item.load * home.share();
                         }
                     }
                 }
-                seat => for_each_share(item, seat, |domain, part| load[domain] += part),
+                spot => for_each_share(item, spot, |domain, part| load[domain] += part),
             }
         }
         machine.peak(&load)
     }
 }
 
-/// Calls `with` for every domain that `seat` loads, and with how much of its load.
-pub(super) fn for_each_share(item: &Item, seat: &Seat, mut with: impl FnMut(usize, f64)) {
-    match seat {
-        Seat::Nowhere => {}
-        Seat::AsNow => {
+/// Calls `with` for every domain that `spot` loads, and with how much of its load.
+pub(super) fn for_each_share(item: &Item, spot: &Spot, mut with: impl FnMut(usize, f64)) {
+    match spot {
+        Spot::Nowhere => {}
+        Spot::AsNow => {
             for &(domain, share) in item.homes() {
                 with(domain, item.load * share);
             }
         }
-        Seat::One(domain) => with(*domain, item.load),
-        Seat::Several(shares) => {
+        Spot::One(domain) => with(*domain, item.load),
+        Spot::Several(shares) => {
             for &(domain, load) in shares {
                 with(domain, load);
             }
