@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the Python wheel, checks what is in it, and tests it in a clean environment of every Python that is installed.
-# Arguments go to pytest, which then runs on the first of them alone. With --units the package is compiled as for tests, and
-# tested with its types on the first alone.
+# Arguments go to pytest, which then runs on the first of them alone. With --units the package is compiled as for tests,
+# not linted, and tested with its types on the first alone.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -38,7 +38,7 @@ export PATH=$tools:$PATH
 
 say "formatting and lints"
 cargo fmt --manifest-path "$crate/Cargo.toml" --check
-PYO3_PYTHON=${found[0]#* } cargo clippy --locked --quiet --all-targets --manifest-path "$crate/Cargo.toml" -- -D warnings
+[ -n "$units" ] || PYO3_PYTHON=${found[0]#* } cargo clippy --locked --quiet --all-targets --manifest-path "$crate/Cargo.toml" -- -D warnings
 
 # What only the wheel as it is published has.
 check_wheel() {
