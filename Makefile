@@ -104,8 +104,7 @@ portable: ## The library without any C library, as it is by default.
 
 unit: setup ## All tests and doc tests; builds the examples. What needs an emulator is ignored or says that it is skipped: `make emulated`.
 	cd datasets/glove-50d && sha256sum --check --quiet SHA256SUMS
-	@# Tests run beside each other: where each training has a team of threads, these wait for one another.
-	OMP_NUM_THREADS=1 cargo test --locked --workspace --all-features --no-fail-fast
+	cargo test --locked --workspace --all-features --no-fail-fast
 
 emulated: setup ## The tests that need QEMU: machines that it boots, and emulated caches.
 	@command -v qemu-x86_64 >/dev/null || scripts/setup.sh qemu-user

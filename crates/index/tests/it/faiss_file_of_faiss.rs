@@ -85,7 +85,7 @@ fn lists_read_from_a_file_answer_as_faiss_does_and_as_those_taken_from_memory() 
             ("SQ4", 1e-4),
             ("SQfp16", 1e-5),
             ("SQbf16", 1e-5),
-            ("PQ10x4", 1e-4),
+            ("PQ10x4np", 1e-4),
             // Faiss adds up entries of eight bits.
             ("PQ25x4fs", 0.05),
             ("PQ25x4fs_64", 0.05),

@@ -24,19 +24,6 @@ fn named<T: Send>(name: &str, code: impl FnOnce() -> T + Send) -> T {
 
 #[test]
 fn a_search_opens_no_openmp_team() {
-    // OpenMP asks how many threads it may have once a process, and other tests may have been given one.
-    if std::env::var("OMP_NUM_THREADS").as_deref() != Ok("2") {
-        let this = std::env::current_exe().unwrap();
-        let done = std::process::Command::new(this)
-            .args(["--exact", "openmp::a_search_opens_no_openmp_team"])
-            .env("OMP_NUM_THREADS", "2")
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&done.stdout);
-        assert!(done.status.success(), "{said}");
-        assert!(said.contains("1 passed"), "{said}");
-        return;
-    }
     let rows = clustered(3000, 16, 6);
     for factory in [
         "IVF24,Flat",
@@ -50,7 +37,8 @@ fn a_search_opens_no_openmp_team() {
             let table = IvfTable::build(&rows, 16, factory, &config).unwrap();
             (table, threads("builds"))
         });
-        assert_eq!(team, 2, "a build opens one, which is seen");
+        let cores = thread::available_parallelism().unwrap().get();
+        assert!(team > 1 || cores == 1, "a build opens one, which is seen");
         named("asks", || {
             for vector in rows.chunks_exact(16).take(50) {
                 let query = Query::new(vector).nprobe(24).top(100);
