@@ -15,6 +15,8 @@ GUNGRAUN = $(shell sed -nE '/^name = "gungraun"$$/{n;s/^version = "(.*)"/\1/p}' 
 MSRV = $(shell sed -nE 's/^rust-version = "(.*)"/\1.0/p' Cargo.toml)
 # Leaves out what has `publish = false`.
 PUBLISH := cargo publish --workspace --dry-run --locked --allow-dirty
+# Evidence whose tests need not pass before each change lands: `make nightly` runs them.
+LAB := caches hwloc learning paper probe validate vm
 # Where the libraries are checked to compile, though nobody has run them there.
 TARGETS ?= aarch64-unknown-linux-gnu aarch64-apple-darwin x86_64-pc-windows-msvc
 PYTHON_TARGETS ?= aarch64-unknown-linux-gnu aarch64-apple-darwin x86_64-apple-darwin
@@ -35,7 +37,7 @@ SOAK_SECONDS ?= 600
 FUZZ_SECONDS ?= 60
 CRITERION_SHORT := --warm-up-time 0.3 --measurement-time 1 --noplot
 
-.PHONY: help setup demo serve check test nightly clients session emulated simd image wheel python python-units \
+.PHONY: help setup demo serve check test nightly clients lab emulated simd image wheel python python-units \
   python-bench ray ray-test ray-units server-bench pgvector peers keyed verify fmt lint cold-build unit properties \
   soak fuzz tsan asan faults vm-test caches validate loom shuttle doc pack package portable msrv targets deny semver \
   bench dist examples topologies clean
@@ -58,11 +60,11 @@ check: ## The library alone: format, clippy, all tests with fewer cases; three t
 	CHIPLET_SOAK_SECONDS=5 PROPTEST_CASES=64 cargo test --locked
 
 test: ## Everything that must pass before a change lands; a table of times at the end.
-	@scripts/stages.sh setup fmt lint unit loom shuttle doc pack session python-units
+	@scripts/stages.sh setup fmt lint unit loom shuttle doc pack python-units
 	@echo "make test: all passed"
 
-nightly: ## What takes other toolchains, emulators, browsers or clusters; a table at the end, also after a failure.
-	@KEEP_GOING=1 scripts/stages.sh setup fmt cold-build portable simd emulated msrv targets package deny clients image python ray-units
+nightly: ## Tests of the evidence, other toolchains, emulators, browsers, clusters; a table at the end, also after a failure.
+	@KEEP_GOING=1 scripts/stages.sh setup fmt lab cold-build portable simd emulated msrv targets package deny clients image python ray-units
 
 fmt: ## Check the formatting, and who uses whom.
 	cargo fmt --all --check
@@ -102,9 +104,12 @@ portable: ## The library without any C library, as it is by default.
 	cargo check --locked -p chiplet
 	cargo check --locked -p chiplet --features hnsw_rs
 
-unit: setup ## All tests and doc tests; builds the examples. What needs an emulator is ignored or says that it is skipped: `make emulated`.
+unit: setup ## Tests and doc tests of the library, the applications and what they use; builds the examples. The rest: `make lab`.
 	cd datasets/glove-50d && sha256sum --check --quiet SHA256SUMS
-	cargo test --locked --workspace --all-features --no-fail-fast
+	cargo test --locked --workspace $(LAB:%=--exclude chiplet-%) --all-features --no-fail-fast
+
+lab: setup ## Tests of the evidence. What needs an emulator is ignored or says that it is skipped: `make emulated`.
+	cargo test --locked --all-features $(LAB:%=-p chiplet-%) --no-fail-fast
 
 emulated: setup ## The tests that need QEMU: machines that it boots, and emulated caches.
 	@command -v qemu-x86_64 >/dev/null || scripts/setup.sh qemu-user
@@ -120,9 +125,6 @@ simd: setup ## The kernels' tests with less than the widest vector instructions.
 
 clients: setup ## chiplet-server, driven by the stock Python client and its page by a browser.
 	@scripts/clients.sh
-
-session: setup ## Of these the stock client's tests, without a browser and older clients, on the server that `make unit` has built.
-	@BROWSER= OLDER= CHIPLET_GRPC_SERVER=$(wildcard $(CURDIR)/target/debug/chiplet-server) scripts/clients.sh
 
 wheel: ## Build the Python wheel into target/python/dist, and no more: four minutes on 2 cores, 15 MB to fetch and 100 for zig.
 	@scripts/wheel.sh

@@ -73,7 +73,7 @@ fn collections_count_with_their_caches() {
     let running = Running::start(&[]);
     running.runtime.block_on(async {
         let mut first = None;
-        for number in 1..=300 {
+        for number in 1..=150 {
             let name = format!("c{number}");
             running.create(&name, 16).await;
             let points: Vec<PointStruct> = (0..2_000_u64)
