@@ -193,12 +193,12 @@ validate: setup ## The simulator beside emulated caches, the real executor and c
 	target/release/chiplet-validate $(if $(QUICK),--quick) $(ARGS)
 
 loom: ## Model-check the wake-up handshake, completion and cancellation as shipped: all interleavings of small machines.
-	RUSTFLAGS="--cfg chiplet_loom -C debug-assertions" CARGO_TARGET_DIR=target/loom LOOM_MAX_PREEMPTIONS=$(PREEMPTIONS) \
-	  cargo test --locked --release -p chiplet-executor --no-default-features --lib loom_tests -- $(SHOW)
+	RUSTFLAGS="--cfg chiplet_loom" CARGO_TARGET_DIR=target/loom LOOM_MAX_PREEMPTIONS=$(PREEMPTIONS) \
+	  cargo test --locked -p chiplet-executor --no-default-features --lib loom_tests -- $(SHOW)
 
 shuttle: ## Model-check the whole executor as shipped: random schedules, SCHEDULES=2000 by each of two methods.
-	RUSTFLAGS="--cfg chiplet_shuttle -C debug-assertions" CARGO_TARGET_DIR=target/shuttle CHIPLET_SCHEDULES=$(SCHEDULES) \
-	  cargo test --locked --release -p chiplet-executor --no-default-features --lib shuttle_tests -- $(SHOW)
+	RUSTFLAGS="--cfg chiplet_shuttle" CARGO_TARGET_DIR=target/shuttle CHIPLET_SCHEDULES=$(SCHEDULES) \
+	  cargo test --locked -p chiplet-executor --no-default-features --lib shuttle_tests -- $(SHOW)
 
 verify: setup ## Everything that proves the promises, ten minutes of soak included: about an hour, half an hour more where nothing is built; a table at the end.
 	@scripts/verify.sh
