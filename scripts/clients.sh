@@ -1,19 +1,18 @@
 #!/usr/bin/env bash
 # Drives chiplet-server with the stock Python client and its admin page with a browser.
 # The server is the one that CHIPLET_GRPC_SERVER names; without that it is built. Arguments go to pytest. OLDER names the
-# versions of the client, besides the newest, that have a session with it. BROWSER= leaves out the page.
+# versions of the client, besides the newest, that have a session with it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 tests=apps/server/tests/python
 environment=target/clients
-OLDER=${OLDER-1.13.3} BROWSER=${BROWSER-chromium}
+OLDER=${OLDER:-1.13.3} BROWSER=${BROWSER:-chromium}
 
 if command -v apt-get >/dev/null; then
-  packages=(python3-venv)
-  [ -z "$BROWSER" ] || packages+=(fonts-dejavu-core)
+  packages=(python3-venv fonts-dejavu-core)
   # Where workflows run, on Ubuntu, the program is there and no package has its name.
-  [ -z "$BROWSER" ] || command -v "$BROWSER" >/dev/null || packages+=("$BROWSER")
+  command -v "$BROWSER" >/dev/null || packages+=("$BROWSER")
   scripts/setup.sh "${packages[@]}"
 else
   scripts/setup.sh python3
@@ -33,5 +32,4 @@ for version in $OLDER; do
   CHIPLET_CLIENTS+=" $PWD/$environment-$version/bin/python"
 done
 export CHIPLET_CLIENTS
-[ -n "$BROWSER" ] || set -- --ignore-glob '*test_admin_page*.py' "$@"
 exec "$environment/bin/python" -m pytest -p no:cacheprovider --quiet --durations=5 "$@" "$tests"

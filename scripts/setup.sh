@@ -83,7 +83,7 @@ check_elsewhere() {
 check_disk() {
   local free
   free=$(df -Pk . | awk 'NR == 2 {print int($4 / 1024 / 1024)}')
-  [ "$free" -ge 10 ] || say "warning: $free GiB are free on this disk, and 'make test' fills 4 GB of target/"
+  [ "$free" -ge 10 ] || say "warning: $free GiB are free on this disk, and 'make test' fills 4 GB of target/, with line tables more"
 }
 
 check_rust

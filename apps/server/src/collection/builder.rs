@@ -396,13 +396,7 @@ fn index(
             use chiplet::index::{IvfConfig, IvfTable};
             let lists = super::footprint::lists(*nlist, vectors.len() / view.dim);
             let config = IvfConfig::new(view.metric).nprobe(*nprobe).memory(policy);
-            // Otherwise Faiss spends seconds on an order of centroids that nothing here makes use of.
-            let no_polysemy = if code.starts_with("PQ") && !code.contains('x') {
-                "np"
-            } else {
-                ""
-            };
-            let factory = format!("IVF{lists},{code}{no_polysemy}");
+            let factory = format!("IVF{lists},{code}");
             let table = Arc::new(IvfTable::build(vectors, view.dim, &factory, &config)?);
             let memory = IndexMemory::of(&*table, table.granted());
             let save = Arc::clone(&table);

@@ -58,7 +58,7 @@ impl<'a> Description<'a> {
             linear,
             lists,
             groups,
-            coded,
+            coded: without_polysemy(coded),
             refined_by,
         })
     }
@@ -171,6 +171,21 @@ fn groups(factory: &str, lists: usize) -> Result<(Cow<'_, str>, Option<usize>), 
     }
 }
 
+/// `coded` so that Faiss leaves a product quantizer's centroids in the order of their training. Otherwise it sorts them
+/// for comparisons of codes by Hamming distance, which takes seconds, and no search here compares so.
+fn without_polysemy(coded: Cow<'_, str>) -> Cow<'_, str> {
+    let code = coded
+        .rsplit(',')
+        .next()
+        .and_then(|code| code.strip_prefix("PQ"));
+    match code {
+        Some(code) if code.split('x').all(|number| number.parse::<u32>().is_ok()) => {
+            Cow::Owned(format!("{coded}np"))
+        }
+        _ => coded,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -205,10 +220,15 @@ mod tests {
             linear: None,
             lists: 64,
             groups: None,
-            coded: Cow::Borrowed("IVF64_HNSW32,PQ16"),
+            coded: Cow::Borrowed("IVF64_HNSW32,PQ16np"),
             refined_by: None,
         };
         assert_eq!(description, expected);
+        assert_eq!(parse("IVF64,PQ8x4").unwrap().coded, "IVF64,PQ8x4np");
+        for code in ["PQ16np", "PQ8x4fs", "PQ4+4", "SQ8"] {
+            let factory = format!("IVF64,{code}");
+            assert_eq!(parse(&factory).unwrap().coded, factory);
+        }
         for (end, format) in REFINEMENTS {
             let factory = format!("IVF64,PQ16{end}");
             assert_eq!(

@@ -145,9 +145,13 @@ proptest! {
         let found = unsplit(table, &query);
         prop_assert_eq!(split(table, &query, cuts), &found[..], "{}", name);
         if more {
-            // Faiss rounds distances of residuals the more coarsely the more lists it visits: one may end beyond the radius.
-            let rounded = radius.is_some() && name.contains("fsr by Faiss");
-            prop_assert!(rounded || found.len() >= expected.len(), "{}", name);
+            // Faiss' fast scan rounds a distance to what the lists that it visits need, and here it visits others: what is
+            // as near the radius as that may be beyond it.
+            let slack = if name.contains("by Faiss") { tolerance(name) } else { 0.0 };
+            let within = |hit: &&Neighbor| {
+                radius.is_none_or(|radius| hit.distance <= radius - slack * radius.abs().max(1.0))
+            };
+            prop_assert!(found.len() >= expected.iter().filter(within).count(), "{}", name);
             prop_assert!(found.iter().all(|hit| hit.id.is_multiple_of(every)), "{}", name);
         } else {
             prop_assert_eq!(found, expected, "{}", name);

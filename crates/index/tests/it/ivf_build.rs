@@ -160,7 +160,7 @@ fn small_rows_are_found_or_refused() {
         ("IVF16,SQ8", 0.9),
         ("IVF16,SQ4", 0.5),
         ("IVF16,SQfp16", 0.9),
-        ("IVF16,PQ8x4np", 0.1),
+        ("IVF16,PQ8x4", 0.1),
     ] {
         for metric in [Metric::L2, Metric::InnerProduct] {
             let found = |scale: f32| {
@@ -202,7 +202,7 @@ fn no_row_ends_the_process() {
         "IVF8,SQ8",
         "IVF8,SQ4",
         "IVF8,SQfp16",
-        "IVF8,PQ4x4np",
+        "IVF8,PQ4x4",
         "IVF8,PQ4x4fs",
         "IVF8_HNSW4,Flat",
         "IVF8(IVF2,Flat),Flat",

@@ -31,7 +31,7 @@ fn every_set_of_instructions_answers_alike() {
     let (tables, answers) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let rows = clustered(ROWS, DIM, 4);
     for factory in [
-        "Flat", "SQ8", "SQfp16", "SQbf16", "PQ8x4fs", "PQ8x4fsr", "PQ4np",
+        "Flat", "SQ8", "SQfp16", "SQbf16", "PQ8x4fs", "PQ8x4fsr", "PQ4",
     ] {
         for metric in [Metric::L2, Metric::Cosine] {
             let config = IvfConfig::new(metric).nprobe(6);

@@ -16,7 +16,7 @@ const METRICS: [Metric; 3] = [Metric::L2, Metric::Cosine, Metric::InnerProduct];
 const FACTORIES: [&str; 6] = [
     "IVF16,PQ25x4fs,RFlat",
     "IVF16,PQ10x4fsr,Refine(Flat)",
-    "IVF16,PQ25x4np,Refine(SQ8)",
+    "IVF16,PQ25x4,Refine(SQ8)",
     "IVF16,SQ8,Refine(SQfp16)",
     "IVF16_HNSW8,Flat,Refine(SQbf16)",
     "PCA30,IVF16(IVF4,Flat),SQ4,Refine(Flat)",

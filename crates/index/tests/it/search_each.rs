@@ -59,7 +59,7 @@ fn tables() -> Vec<(String, Box<dyn Table>)> {
         add("graph, re-ranked", Box::new(graph(&reranked)));
         add("graph, refined", Box::new(refined));
         #[cfg(feature = "faiss")]
-        for factory in ["IVF16,Flat", "IVF16,PQ4x4np", "IVF16,SQ8,RFlat"] {
+        for factory in ["IVF16,Flat", "IVF16,PQ4x4", "IVF16,SQ8,RFlat"] {
             let config = chiplet_index::IvfConfig::new(metric).nprobe(4);
             let lists = chiplet_index::IvfTable::build(&rows, DIM, factory, &config);
             add(factory, Box::new(lists.unwrap()));
