@@ -16,7 +16,7 @@
 //! does**: with the defaults 10, and 24 for each further hour.
 //!
 //! **Still followed.** At little strain a lasting change is followed once the fast window shows it and the pause ends
-//! (10 s by default), at worst within one horizon and one slow window.
+//! (10 s by default). At worst it takes two horizons: the first remap may still make room for load that alternated.
 
 use std::collections::BTreeMap;
 use std::fmt;
