@@ -18,13 +18,10 @@ pub(crate) enum End {
 /// What workers did for one table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Served {
-    pub(crate) started: u64,
     pub(crate) done: u64,
     pub(crate) cancelled: u64,
     pub(crate) expired: u64,
     pub(crate) panicked: u64,
-    /// Ended although never started: found dead when taken from the queue.
-    pub(crate) unstarted: u64,
 }
 
 impl Served {
@@ -41,18 +38,27 @@ impl Served {
         }
     }
 
+    /// The ways in which any ended, each with how many.
+    pub(crate) fn by_end(self) -> impl Iterator<Item = (End, u64)> {
+        let ends = [
+            (End::Done, self.done),
+            (End::Cancelled, self.cancelled),
+            (End::Expired, self.expired),
+            (End::Panicked, self.panicked),
+        ];
+        ends.into_iter().filter(|&(_, tasks)| tasks > 0)
+    }
+
     /// Tasks that have ended.
     pub(crate) fn ended(&self) -> u64 {
         self.done + self.cancelled + self.expired + self.panicked
     }
 
     pub(crate) fn absorb(&mut self, other: Served) {
-        self.started += other.started;
         self.done += other.done;
         self.cancelled += other.cancelled;
         self.expired += other.expired;
         self.panicked += other.panicked;
-        self.unstarted += other.unstarted;
     }
 }
 
@@ -81,16 +87,16 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// `served` was read before `intake`: what has started since still counts as queued.
-    pub(crate) fn from_parts(intake: Intake, served: Served) -> Self {
-        let ended_by_workers = served.ended();
-        // A query that was cut may start with one worker and end with another, whose counts were read later.
-        let running = (served.started + served.unstarted).saturating_sub(ended_by_workers);
-        let ended = ended_by_workers + intake.cancelled + intake.expired;
+    /// `served` was read before `intake` and what is `queued`: what has ended since counts as running.
+    pub(crate) fn from_parts(intake: Intake, queued: u64, served: Served) -> Self {
+        let ended = served.ended() + intake.cancelled + intake.expired;
+        let present = intake.accepted.saturating_sub(ended);
+        // A task that moved to another queue meanwhile may have been seen in both.
+        let queued = queued.min(present);
         Self {
             accepted: intake.accepted,
-            queued: intake.accepted.saturating_sub(ended + running),
-            running,
+            queued,
+            running: present - queued,
             done: served.done,
             expired: served.expired + intake.expired,
             cancelled: served.cancelled + intake.cancelled,
@@ -132,14 +138,6 @@ pub struct Steals {
 }
 
 impl Steals {
-    pub(crate) fn count(&mut self, level: chiplet_policy::StealLevel) {
-        match level {
-            chiplet_policy::StealLevel::Own => self.own += 1,
-            chiplet_policy::StealLevel::Domain => self.domain += 1,
-            chiplet_policy::StealLevel::Remote => self.remote += 1,
-        }
-    }
-
     /// Adds another worker's.
     pub(crate) fn absorb(&mut self, other: Steals) {
         self.own += other.own;

@@ -7,15 +7,17 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
-use chiplet_policy::{StealLevel, Time};
+use chiplet_policy::{StealLevel, Time, Usage};
 
 use super::completion::{Completion, end_of};
+use super::stats::Note;
 use super::task::{Header, Task};
 use super::timer::Expire;
 use super::worker::Worker;
-use crate::counts::{End, Served};
+use crate::counts::End;
 use crate::error::Error;
 use crate::report::{Answer, Report};
+use crate::sync::{Step, left_out};
 
 /// A task whose ticket gets a `T`.
 pub(crate) struct Live<T, W> {
@@ -100,11 +102,21 @@ impl<T, W> Live<T, W> {
         result: Result<T, Error>,
     ) {
         let end = self.settled(&result);
-        let mut ends = Served::default();
-        ends.count(end);
-        let times = (report.wait, report.service);
-        worker.stats().ended(&self.header.entry, ends, times, used);
+        let (bytes, busy) = used;
+        let note = Note {
+            table: self.header.entry.id,
+            end: Some((end, 1)),
+            times: Some((report.wait, report.service)),
+            used: Usage { busy, bytes },
+        };
+        let is_late = left_out(Step::NoteBeforeAnswer);
+        if !is_late {
+            worker.note(note);
+        }
         self.completion.end(result.map(|answer| (answer, report)));
+        if is_late {
+            worker.note(note);
+        }
     }
 
     /// Ends a task that has been taken too late to be answered. It is not begun, so nothing is learned of how long its
@@ -112,7 +124,12 @@ impl<T, W> Live<T, W> {
     pub(crate) fn pass_over(&self, worker: &Worker, started: Time) {
         let end = self.settled(&Err(Error::Expired));
         let waited = self.header.waited(started);
-        worker.stats().passed_over(&self.header.entry, end, waited);
+        worker.note(Note {
+            table: self.header.entry.id,
+            end: Some((end, 1)),
+            times: Some((waited, Duration::ZERO)),
+            used: Usage::default(),
+        });
         self.completion.end(Err(Error::Expired));
     }
 

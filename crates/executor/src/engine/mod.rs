@@ -74,8 +74,7 @@ impl Engine {
         static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
         let workers = parts.hub.crew.workers();
         let timer = Arc::new(Timer::default());
-        let domain = |worker| parts.hub.crew.domain_of(parts.hub.crew.group_of(worker));
-        let stats = Stats::new((0..parts.hub.crew.threads()).map(domain));
+        let stats = Stats::new(parts.hub.groups.count(), parts.hub.crew.threads());
         Self {
             id: NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
             split: parts.split,

@@ -1,12 +1,11 @@
 //! The tables of an executor, found by id without a lock.
 //!
 //! Nothing here is written by every query of a table from wherever it is: tasks count their references in shares
-//! ([`EntryRef`]), and latencies are kept apart for each domain.
+//! ([`EntryRef`]).
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::time::Duration;
 
 use chiplet_policy::{Homes, MemoryChange, MemoryStep, TableId};
 use chiplet_topology::DomainId;
@@ -17,7 +16,6 @@ use chiplet_table::host::contain;
 use super::current;
 use super::timer::Timer;
 use crate::error::TableError;
-use crate::latencies::{CompactLatencies, Latencies};
 use crate::options::{KeptOptions, TableOptions};
 use crate::scheduler::{FreeCores, Pace};
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
@@ -144,9 +142,6 @@ pub(crate) struct TableState {
     pub(crate) options: KeptOptions,
     /// Workers that the last query that could be split had work for.
     pub(crate) last_units: AtomicU32,
-    /// For each domain what its workers have answered: a domain's workers share no line with another's. Made at the
-    /// first answer, so that an idle table costs nothing.
-    latencies: OnceLock<Box<[DomainLatencies]>>,
     domains: u32,
 }
 
@@ -192,14 +187,6 @@ impl KeptHomes {
             only => only == domain.0,
         }
     }
-}
-
-/// As they are for one domain; made at its first answer, because most domains never see most tables.
-type DomainLatencies = OnceLock<Box<Mutex<TableLatencies>>>;
-
-struct TableLatencies {
-    wait: CompactLatencies,
-    service: CompactLatencies,
 }
 
 /// A task's reference to its table.
@@ -311,37 +298,6 @@ impl TableState {
     pub(crate) fn is_over_share(&self) -> bool {
         self.over_share.load(Ordering::Relaxed)
     }
-
-    /// Takes note of tasks that a worker of `domain` has ended.
-    pub(crate) fn record(&self, domain: DomainId, wait: Duration, service: Duration, tasks: u64) {
-        let domains = self.domains as usize;
-        let all = self
-            .latencies
-            .get_or_init(|| (0..domains).map(|_| OnceLock::new()).collect());
-        let own = all[domain.0 as usize].get_or_init(|| {
-            Box::new(Mutex::new(TableLatencies {
-                wait: CompactLatencies::new(),
-                service: CompactLatencies::new(),
-            }))
-        });
-        let mut own = own.lock();
-        own.wait.record_many(wait, tasks);
-        own.service.record_many(service, tasks);
-    }
-
-    /// Wait and service time, of all domains together.
-    pub(crate) fn latencies(&self) -> (Latencies, Latencies) {
-        let mut all = (Latencies::new(), Latencies::new());
-        let domains = self.latencies.get().into_iter().flatten();
-        for domain in domains.filter_map(OnceLock::get) {
-            // Whoever records meanwhile waits for one copy at most; they are added up without the lock.
-            let wait = domain.lock().wait.clone();
-            let service = domain.lock().service.clone();
-            all.0.absorb(&wait.expand());
-            all.1.absorb(&service.expand());
-        }
-        all
-    }
 }
 
 /// A generation that no table of this process has, from 1 on. After 2^32 - 1 tables it starts over: an id that old
@@ -404,7 +360,6 @@ impl Registry {
                 over_share: AtomicBool::new(false),
                 options: KeptOptions::new(options),
                 last_units: AtomicU32::new(0),
-                latencies: OnceLock::new(),
                 domains: self.domains,
             }),
             timer: Arc::clone(&self.timer),

@@ -121,7 +121,6 @@ impl Drop for Invitation {
 
 /// Takes a task through its life on `worker`.
 pub(crate) fn run(task: Arc<dyn Task>, worker: &mut Worker, level: StealLevel) {
-    let table = task.header().entry.id;
     match task.begin() {
         Err(end) => worker.found_ended(&*task, end),
         Ok(()) => {
@@ -136,7 +135,7 @@ pub(crate) fn run(task: Arc<dyn Task>, worker: &mut Worker, level: StealLevel) {
                 true => level,
                 false => StealLevel::Remote,
             };
-            worker.stats().started(table, level, task.weight());
+            worker.begin(level);
             let started = worker.now();
             worker.start(started);
             Arc::clone(&task).execute(worker, started, level);

@@ -1,17 +1,18 @@
 //! A worker thread: asks the hub what is next, runs it, and never dies of what it runs.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
 use chiplet_policy::queue::Underway;
-use chiplet_policy::{Hands, SplitConfig, StealLevel, TableId, Time, is_too_late};
+use chiplet_policy::{Hands, SplitConfig, StealLevel, TableId, Time, Usage, is_too_late};
 use chiplet_table::Class;
 use chiplet_table::Probe;
 use chiplet_table::host::Tally;
 use chiplet_topology::DomainId;
 
 use super::registry::TableEntry;
-use super::stats::WorkerStats;
+use super::stats::{Note, Notes};
 use super::task::{self, Header, Invitation, Shared, Task};
 use super::{Engine, current};
 use crate::counts::End;
@@ -32,6 +33,7 @@ pub(crate) struct Worker {
     engine: Arc<Engine>,
     local: Local<Invitation>,
     place: Locality,
+    notes: RefCell<Notes>,
     /// When the task that it runs, or takes part in, was begun.
     began: Time,
 }
@@ -72,6 +74,7 @@ impl Worker {
         let spec = &engine.topology.domains()[domain.0 as usize];
         let (node, package) = (spec.node, spec.package);
         Self {
+            notes: RefCell::new(engine.stats.join(local.group)),
             engine,
             local,
             place: Locality {
@@ -148,11 +151,11 @@ impl Worker {
     /// place. Returns how long it took.
     pub(crate) fn block(&self, code: &mut dyn FnMut()) -> Duration {
         let began = self.now();
-        self.stats().occupied = false;
+        self.set_occupied(false);
         let blocked = Blocked::begin(self);
         code();
         drop(blocked);
-        self.stats().occupied = true;
+        self.set_occupied(true);
         self.now().since(began)
     }
 
@@ -196,17 +199,32 @@ impl Worker {
         if end == End::Expired {
             self.local.miss_task();
         }
-        let table = task.header().entry.id;
-        self.stats().found_ended(table, end, task.weight());
+        self.note(Note {
+            table: task.header().entry.id,
+            end: Some((end, task.weight())),
+            times: None,
+            used: Usage::default(),
+        });
     }
 
     pub(crate) fn index(&self) -> usize {
         self.local.worker
     }
 
-    /// What this worker did, locked.
-    pub(crate) fn stats(&self) -> impl std::ops::DerefMut<Target = WorkerStats> + '_ {
-        self.engine.stats.of(self.local.worker).lock()
+    /// Counts a task or scan unit that it begins, which it has taken from `level`.
+    pub(crate) fn begin(&self, level: StealLevel) {
+        self.engine.stats.begun(self.index(), level);
+    }
+
+    /// Says whether it is on a task or scan unit.
+    pub(crate) fn set_occupied(&self, occupied: bool) {
+        self.engine.stats.set_occupied(self.index(), occupied);
+    }
+
+    /// Counts what it has done for a table, before anybody is told of that. It is on no task any more.
+    pub(crate) fn note(&self, note: Note) {
+        self.notes.borrow_mut().add(note, &self.engine.stats);
+        self.set_occupied(false);
     }
 
     pub(crate) fn split_config(&self) -> &SplitConfig {

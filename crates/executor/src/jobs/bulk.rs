@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chiplet_policy::{StealLevel, Time};
+use chiplet_policy::{StealLevel, Time, Usage};
 use chiplet_table::{Context, Table};
 
 use super::guarded;
@@ -29,6 +29,7 @@ use crate::counts::{End, Served};
 use crate::engine::Engine;
 use crate::engine::completion::end_of;
 use crate::engine::live::{AtDeadline, Live, Work};
+use crate::engine::stats::Note;
 use crate::engine::task::{Header, Task};
 use crate::engine::worker::Worker;
 use crate::error::{Error, SubmitError};
@@ -227,8 +228,9 @@ impl<L: Load> BulkTask<L> {
         }
     }
 
-    /// Cuts off the first parts, whose lengths differ by one at most. Called before any part is queued.
-    fn cut(self: &Arc<Self>, parts: usize, longest: usize) -> (Vec<Arc<dyn Task>>, usize, usize) {
+    /// Cuts off the first parts, each with its number of queries, which differ by one at most. Called before any part
+    /// is queued.
+    fn cut(self: &Arc<Self>, parts: usize, longest: usize) -> Vec<(Arc<dyn Task>, u32)> {
         let (len, since) = (self.len(), self.header.accepted);
         let mut progress = self.work.progress.lock();
         progress.next = 0;
@@ -236,10 +238,12 @@ impl<L: Load> BulkTask<L> {
         let claims = claims.map_while(|parts| progress.claim(len, parts, longest));
         let claims: Vec<_> = claims.collect();
         progress.left = claims.len();
-        let (queries, most) = (progress.next, claims.first().map_or(0, Range::len));
         drop(progress);
-        let part = |queries| Part::new(self, queries, since) as _;
-        (claims.into_iter().map(part).collect(), queries, most)
+        let part = |queries: Range<usize>| {
+            let count = queries.len() as u32;
+            (Part::new(self, queries, since) as _, count)
+        };
+        claims.into_iter().map(part).collect()
     }
 
     /// Has its first parts accepted or hands it back. Of a caller that is `patient` no refusal is counted: it waits for
@@ -268,15 +272,8 @@ impl<L: Load> BulkTask<L> {
         let push = |group, bulk: Arc<Self>| {
             let workers = engine.hub.groups.at_work_in(group);
             let push = |parts| {
-                let (parts, queries, most) = bulk.cut(parts, longest);
-                let terms = Terms {
-                    queries: most as u32,
-                    ..terms
-                };
-                let queries = queries as u64;
-                let pushed = engine
-                    .hub
-                    .push_all(group, entry.id, terms, parts, queries, at);
+                let parts = bulk.cut(parts, longest);
+                let pushed = engine.hub.push_all(group, entry.id, terms, parts, at);
                 pushed.map_err(|(refusal, _)| refusal)
             };
             let parts = match is_fed {
@@ -451,9 +448,19 @@ impl<L: Load> Part<L> {
         let report = worker.report(level, started.since(since), service);
         let (ends, settled) = self.settle(&queries, &mut found, Some(report));
         self.stretch.lock().found = found;
-        let times = (report.wait, service);
-        let used = (used.bytes, used.busy(service));
-        worker.stats().ended(&header.entry, ends, times, used);
+        let times = Some((report.wait, service));
+        let mut used = Usage {
+            busy: used.busy(service),
+            bytes: used.bytes,
+        };
+        for end in ends.by_end() {
+            worker.note(Note {
+                table: header.entry.id,
+                end: Some(end),
+                times,
+                used: std::mem::take(&mut used),
+            });
+        }
         let next = longest(queries.len() as u64, service, together);
         (settled, next)
     }
@@ -565,7 +572,7 @@ impl<L: Load> Task for Part<L> {
             }
             // No queue has counted them.
             worker.accept(table, count);
-            worker.stats().started(table, level, count);
+            worker.begin(level);
             (started, is_first) = (worker.now(), false);
         }
     }

@@ -18,6 +18,7 @@ use super::guarded;
 use super::host::in_context;
 use super::units::{Units, cost};
 use crate::engine::live::{Live, Run, Work};
+use crate::engine::stats::Note;
 use crate::engine::task::{Header, Shared};
 use crate::engine::worker::Worker;
 use crate::error::Error;
@@ -145,7 +146,7 @@ impl SearchTask {
             return false;
         };
         loop {
-            worker.stats().unit_started(level);
+            worker.begin(level);
             let first = unit.start;
             let found = guarded(|| {
                 self.check(now())?;
@@ -167,6 +168,11 @@ impl SearchTask {
         }
     }
 
+    /// Counts what this worker has used for its part.
+    fn note_part(&self, worker: &Worker, bytes: u64, busy: Duration) {
+        worker.note(Note::part(self.header.entry.id, bytes, busy));
+    }
+
     /// Merges what all units have found, for the worker that leaves last.
     fn merge(
         self: &Arc<Self>,
@@ -174,7 +180,7 @@ impl SearchTask {
         parts: Result<Vec<Vec<Neighbor>>, Error>,
     ) -> Merged {
         let began = worker.now();
-        worker.stats().merging();
+        worker.set_occupied(true);
         let (result, used) = in_context(worker, Arc::clone(self) as _, |context| {
             let parts = parts?;
             let merged = guarded(|| {
@@ -249,8 +255,7 @@ impl Run<Vec<Neighbor>> for Search {
             (Ok(Served::Answered(found)), _) => Ok(found),
             (Err(error), _) => Err(error),
             (Ok(Served::Shared), Some(units)) => {
-                let table = task.header.entry.id;
-                worker.stats().worked(table, used.bytes, busy);
+                task.note_part(worker, used.bytes, busy);
                 let found = units.leave_own(used.helped, || worker.hand_over(ended, &used));
                 if let Some(found) = found {
                     let merged = task.merge(worker, found.parts);
@@ -294,9 +299,7 @@ impl Shared for SearchTask {
         let ended = worker.now();
         worker.set_clock(ended);
         let busy = used.busy(ended.since(begun));
-        worker
-            .stats()
-            .worked(self.header.entry.id, used.bytes, busy);
+        self.note_part(worker, used.bytes, busy);
         if let Some(found) = units.leave(busy + used.helped) {
             let merged = self.merge(worker, found.parts);
             worker.set_clock(merged.ended);

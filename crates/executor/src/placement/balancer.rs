@@ -420,15 +420,11 @@ impl Control {
                 engine.hub.groups.at_work_in(group);
         }
         let mut fresh = vec![(0.0, 0.0); domains];
-        for (worker, &(busy, bytes)) in worked.iter().enumerate() {
-            let domain = engine
-                .hub
-                .crew
-                .domain_of(engine.hub.crew.group_of(worker))
-                .0 as usize;
+        for (group, &(busy, bytes)) in worked.iter().enumerate() {
+            let domain = engine.hub.crew.domain_of(group).0 as usize;
             fresh[domain].0 += bytes as f64;
-            fresh[domain].1 += busy.saturating_sub(self.busy[worker]).as_secs_f64();
-            self.busy[worker] = busy;
+            fresh[domain].1 += busy.saturating_sub(self.busy[group]).as_secs_f64();
+            self.busy[group] = busy;
         }
         for (speed, (bytes, seconds)) in self.speed.iter_mut().zip(fresh) {
             speed.add(bytes, seconds);

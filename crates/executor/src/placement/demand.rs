@@ -10,14 +10,18 @@ use rustc_hash::FxHashMap;
 
 use crate::engine::Engine;
 
-/// What each table used since the last call, in time of the fastest cores, and of each worker, the time it has been
-/// busy in all and the bytes since the last call.
+/// What each table used since the last call, in time of the fastest cores; and of each group, the time its workers have
+/// been busy in all and the bytes since the last call.
 pub(super) fn drain(engine: &Engine) -> (FxHashMap<TableId, Usage>, Vec<(Duration, u64)>) {
     let mut tables: FxHashMap<TableId, Usage> = FxHashMap::default();
-    let worked = engine.stats.drain_used(|domain, table, mut used| {
-        used.busy = of_fastest(engine, domain, used.busy);
-        *tables.entry(table).or_default() += used;
+    let worked = (0..engine.hub.groups.count()).map(|group| {
+        let domain = engine.hub.crew.domain_of(group);
+        engine.stats.drain_used(group, |table, mut used| {
+            used.busy = of_fastest(engine, domain, used.busy);
+            *tables.entry(table).or_default() += used;
+        })
     });
+    let worked = worked.collect();
     (tables, worked)
 }
 

@@ -81,9 +81,9 @@ impl<T> Groups<T> {
         }
     }
 
-    /// What the queue of `group` has counted of each table, with how many of its tasks wait; of some tables in two
+    /// What the queue of `group` has counted of each table, with how many of its queries wait; of some tables in two
     /// parts. It is read in steps, and whoever wants the queue waits for one of these at most.
-    pub(crate) fn intake(&self, group: usize) -> Vec<(TableId, Intake, usize)> {
+    pub(crate) fn intake(&self, group: usize) -> Vec<(TableId, Intake, u64)> {
         let mut all = Vec::new();
         let mut some = Vec::with_capacity(TABLES_AT_ONCE);
         let mut at = Some(IntakeAt::default());

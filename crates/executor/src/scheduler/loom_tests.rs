@@ -174,7 +174,13 @@ fn two_workers_and_tasks_pushed_together_lose_nothing() {
     let (hub, locals) = hub(StealConfig::default(), &[0..2]);
     let ran = Arc::new(AtomicU32::new(0));
     let workers = until_two_ran(&hub, locals, &ran);
-    let pushed = hub.push_all(0, TABLE, Terms::default(), vec![1, 2], 2, hub.clock.now());
+    let pushed = hub.push_all(
+        0,
+        TABLE,
+        Terms::default(),
+        vec![(1, 1), (2, 1)],
+        hub.clock.now(),
+    );
     assert!(pushed.is_ok());
     workers
         .into_iter()

@@ -420,7 +420,8 @@ fn a_bulk_task_that_is_left_to_a_spinning_worker_waits_no_longer_than_others() {
         class: chiplet_table::Class::Bulk,
         ..Terms::default()
     };
-    hub.push_all(0, table(0), bulk, vec![1], 1, pushed).unwrap();
+    hub.push_all(0, table(0), bulk, vec![(1, 1)], pushed)
+        .unwrap();
     assert!(hub.watch.is_armed());
     assert!(hub.look(pushed + Duration::from_millis(2), |_| ()));
     assert_eq!(asleep(&hub, 0), 0);

@@ -32,18 +32,17 @@ impl<T, U> Hub<T, U> {
         Ok(pushed.pace)
     }
 
-    /// Accepts all of `tasks`, which came at `at` and count as `weight` accepted ones, for `group`, or hands all of
-    /// them back. As many workers are woken as if they had been pushed one by one, but at once: under one lock.
+    /// Accepts all of `tasks`, each with its queries, which came at `at`, for `group`, or hands all of them back. As
+    /// many workers are woken as if they had been pushed one by one, but at once: under one lock.
     pub(crate) fn push_all(
         &self,
         group: usize,
         table: TableId,
         terms: Terms,
-        tasks: Vec<T>,
-        weight: u64,
+        tasks: Vec<(T, u32)>,
         at: Time,
-    ) -> Result<Pace, (Refusal, Vec<T>)> {
-        let pushed = self.hold(group).push_all(table, terms, tasks, weight, at)?;
+    ) -> Result<Pace, (Refusal, Vec<(T, u32)>)> {
+        let pushed = self.hold(group).push_all(table, terms, tasks, at)?;
         if !left_out(Step::PushAllWakes) {
             for worker in pushed.wake {
                 self.seats.unpark(worker);

@@ -112,6 +112,27 @@ fn any_builder(domains: u32, cores: u32) -> Builder {
     builder.run_length(run_length)
 }
 
+/// Each client sees counted what it was told, however full its workers' notes are.
+fn counting() {
+    let executor = Arc::new(builder(1, 2).build().unwrap());
+    let client = |name: &str| {
+        let (executor, table) = (Arc::clone(&executor), executor.add_closure_table(name, 1));
+        move || {
+            for done in 1..=3 {
+                executor.spawn(table, || ()).wait().unwrap();
+                let tables = executor.snapshot().tables;
+                let own = tables.iter().find(|other| other.id == table).unwrap();
+                assert_eq!((own.counts.accepted, own.counts.done), (done, done));
+                assert_eq!(own.wait.count(), done);
+            }
+        }
+    };
+    let other = thread::spawn(client("other"));
+    client("one")();
+    other.join().unwrap();
+    assert_complete(&executor, 6);
+}
+
 /// Two clients, two domains, any settings: every ticket resolves, by waiting and by polling.
 fn answers() {
     let executor = Arc::new(any_builder(2, 1).build().unwrap());
@@ -397,4 +418,5 @@ checks! {
     a_drain_ends_what_was_accepted: drain without CloseRefuses CloseCallsAll;
     an_abandon_ends_what_was_accepted: abandon without CloseRefuses;
     a_full_queue_refuses: bound without BoundRefuses;
+    what_was_told_is_counted: counting without FullNotesAdded NoteBeforeAnswer;
 }

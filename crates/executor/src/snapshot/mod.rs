@@ -12,8 +12,9 @@ use chiplet_policy::{Homes, Placement, Rates, TableId};
 use chiplet_topology::DomainId;
 use rustc_hash::FxHashMap;
 
-use crate::counts::{Counts, Served, Steals, TABLES_AT_ONCE};
+use crate::counts::{Counts, Steals, TABLES_AT_ONCE};
 use crate::engine::Engine;
+use crate::engine::stats::{GroupStats, TableStats};
 use crate::latencies::Latencies;
 use crate::placement::balancer::{Asked, Balancer};
 
@@ -118,23 +119,48 @@ impl DomainSnapshot {
             panicked: 0,
             steals: Steals::default(),
             busy: Duration::ZERO,
-            wait: Latencies::new(),
-            service: Latencies::new(),
+            wait: Latencies::default(),
+            service: Latencies::default(),
         }
+    }
+
+    fn absorb(&mut self, stats: &TableStats) {
+        self.done += stats.served.done;
+        self.expired += stats.served.expired;
+        self.cancelled += stats.served.cancelled;
+        self.panicked += stats.served.panicked;
+        self.wait.absorb(&stats.wait);
+        self.service.absorb(&stats.service);
     }
 }
 
 /// What a group's queue has counted of its removed tables, and of the others.
-type GroupIntake = (Intake, Vec<(TableId, Intake, usize)>);
+type GroupIntake = (Intake, Vec<(TableId, Intake, u64)>);
+
+/// What all groups have counted of one table.
+#[derive(Default)]
+struct TableCounts {
+    intake: Intake,
+    queued: u64,
+    stats: TableStats,
+}
+
+impl TableCounts {
+    fn counts(&self) -> Counts {
+        Counts::from_parts(self.intake, self.queued, self.stats.served)
+    }
+}
 
 /// Takes the snapshot. No lock that workers or submits take is held for longer than copying [`TABLES_AT_ONCE`] tables'
 /// counters, or one histogram, takes.
 pub(crate) fn take(engine: &Engine, balancer: &Balancer) -> Snapshot {
     let _counters = balancer.keep_counters();
     let view = balancer.view();
-    // In this order, from a task's end to its beginning: see `engine/stats.rs`.
-    let workers = engine.stats.read();
+    // In this order, from a task's end to its beginning: see `engine/stats/mod.rs`.
     let groups = &engine.hub.groups;
+    let ends: Vec<GroupStats> = (0..groups.count())
+        .map(|group| engine.stats.read(group))
+        .collect();
     let intakes = (0..groups.count()).map(|group| {
         let gone = groups.lock(group).queue.retired();
         (gone, groups.intake(group))
@@ -142,9 +168,9 @@ pub(crate) fn take(engine: &Engine, balancer: &Balancer) -> Snapshot {
     let intakes: Vec<GroupIntake> = intakes.collect();
     let mut domains: Vec<DomainSnapshot> = Vec::new();
     let mut at: FxHashMap<DomainId, usize> = FxHashMap::default();
-    let mut by_table: FxHashMap<TableId, (Intake, Served)> = FxHashMap::default();
-    let mut retired = (Intake::default(), Served::default());
-    for (group, (gone, intake)) in intakes.into_iter().enumerate() {
+    let mut by_table: FxHashMap<TableId, TableCounts> = FxHashMap::default();
+    let mut retired = TableCounts::default();
+    for (group, ((gone, intake), stats)) in intakes.into_iter().zip(ends).enumerate() {
         let id = engine.hub.crew.domain_of(group);
         let index = *at.entry(id).or_insert_with(|| {
             domains.push(DomainSnapshot::new(id));
@@ -153,40 +179,37 @@ pub(crate) fn take(engine: &Engine, balancer: &Balancer) -> Snapshot {
         let domain = &mut domains[index];
         domain.workers += engine.hub.groups.at_work_in(group);
         domain.shed += gone.shed;
-        retired.0.absorb(gone);
+        retired.intake.absorb(gone);
         for (table, intake, queued) in intake {
-            domain.queued += queued as u64;
+            domain.queued += queued;
             domain.shed += intake.shed;
-            by_table.entry(table).or_default().0.absorb(intake);
+            let counts = by_table.entry(table).or_default();
+            counts.intake.absorb(intake);
+            counts.queued += queued;
+        }
+        domain.busy += stats.busy;
+        domain.absorb(&stats.retired);
+        retired.stats.absorb(&stats.retired);
+        for (table, stats) in stats.tables {
+            domain.absorb(&stats);
+            by_table.entry(table).or_default().stats.absorb(&stats);
         }
     }
-    for (worker, stats) in workers.into_iter().enumerate() {
+    for worker in 0..engine.hub.crew.threads() {
         let id = engine.hub.crew.domain_of(engine.hub.crew.group_of(worker));
+        let (occupied, steals) = engine.stats.of(worker);
         let domain = &mut domains[at[&id]];
-        domain.busy_workers += usize::from(stats.occupied);
-        domain.steals.absorb(stats.steals);
-        domain.busy += stats.busy;
-        domain.wait.absorb(&stats.wait);
-        domain.service.absorb(&stats.service);
-        let mut served_here = stats.retired;
-        retired.1.absorb(stats.retired);
-        for (table, served) in stats.tables {
-            served_here.absorb(served);
-            by_table.entry(table).or_default().1.absorb(served);
-        }
-        domain.done += served_here.done;
-        domain.expired += served_here.expired;
-        domain.cancelled += served_here.cancelled;
-        domain.panicked += served_here.panicked;
+        domain.busy_workers += usize::from(occupied);
+        domain.steals.absorb(steals);
     }
 
-    let mut total = Counts::from_parts(retired.0, retired.1);
+    let mut total = retired.counts();
     let mut steals = Steals::default();
     for domain in &domains {
         steals.absorb(domain.steals);
     }
-    for &(intake, served) in by_table.values() {
-        total.absorb(Counts::from_parts(intake, served));
+    for counts in by_table.values() {
+        total.absorb(counts.counts());
     }
     let placed: Vec<_> = view.placement.iter().collect();
     let mut tables = Vec::with_capacity(placed.len());
@@ -197,19 +220,18 @@ pub(crate) fn take(engine: &Engine, balancer: &Balancer) -> Snapshot {
             let Some(entry) = engine.registry.find(id) else {
                 continue;
             };
-            let (intake, served) = by_table.get(&id).copied().unwrap_or_default();
-            let (wait, service) = entry.state.latencies();
+            let counts = by_table.remove(&id).unwrap_or_default();
             tables.push(TableSnapshot {
                 id,
                 name: Arc::clone(&entry.name),
-                counts: Counts::from_parts(intake, served),
+                counts: counts.counts(),
                 homes: homes.clone(),
                 memory: entry.index.residence(),
                 copies: entry.index.iter().count(),
                 load,
                 traffic,
-                wait,
-                service,
+                wait: counts.stats.wait,
+                service: counts.stats.service,
             });
         }
     }

@@ -58,6 +58,10 @@ pub(crate) enum Step {
     StuckReplaced,
     /// The last worker to leave stops the timer.
     LastStopsTimer,
+    /// A worker whose notes are full has them added up before it writes the next.
+    FullNotesAdded,
+    /// A task is counted before its ticket is told.
+    NoteBeforeAnswer,
     /// A worker does not start what has ended in the queue.
     BeginAsks,
     /// A closed queue refuses.

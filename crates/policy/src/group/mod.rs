@@ -169,18 +169,16 @@ impl<T> Group<T> {
         })
     }
 
-    /// Accepts all of `tasks`, which came at `at` and count as `weight` accepted ones, or hands all of them back. As
-    /// many workers are to be woken as if they had come one by one.
+    /// Accepts all of `tasks`, each with its queries, which came at `at`, or hands all of them back. As many workers are to be woken as if they had come one by one.
     pub fn push_all(
         &mut self,
         table: TableId,
         terms: Terms,
-        tasks: Vec<T>,
-        weight: u64,
+        tasks: Vec<(T, u32)>,
         at: Time,
-    ) -> Result<Pushed<Vec<usize>>, (Refusal, Vec<T>)> {
+    ) -> Result<Pushed<Vec<usize>>, (Refusal, Vec<(T, u32)>)> {
         let count = tasks.len();
-        let pace = self.queue.push_all(table, terms, tasks, weight, at)?;
+        let pace = self.queue.push_all(table, terms, tasks, at)?;
         self.show_soon(at);
         let unseen = self.queue.len().saturating_sub(self.spinning).min(count);
         let wake = self.wake(unseen);

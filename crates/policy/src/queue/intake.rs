@@ -53,7 +53,7 @@ impl InVain {
     pub fn since(
         &mut self,
         queue: usize,
-        counts: impl IntoIterator<Item = (TableId, Intake, usize)>,
+        counts: impl IntoIterator<Item = (TableId, Intake, u64)>,
     ) -> FxHashMap<TableId, Duration> {
         let mut now: FxHashMap<TableId, u64> = FxHashMap::default();
         for (table, intake, _) in counts {

@@ -183,30 +183,32 @@ impl<T> Queue<T> {
         match self.accept(table, terms, 1, u64::from(terms.queries)) {
             Ok(place) => Ok(self.append(place, terms, task, at)),
             Err(refusal) => {
-                self.note_refused(refusal, table, terms, 1, at);
+                self.note_refused(refusal, table, terms, u64::from(terms.queries), at);
                 Err((refusal, task))
             }
         }
     }
 
-    /// Accepts all of `tasks`, which came at `at` and count as `weight` accepted ones, or hands all of them back.
+    /// Accepts all of `tasks`, each with its queries, which came at `at`, or hands all of them back. They count as many
+    /// accepted ones as they have queries.
     pub fn push_all(
         &mut self,
         table: TableId,
-        terms: Terms,
-        tasks: Vec<T>,
-        weight: u64,
+        mut terms: Terms,
+        tasks: Vec<(T, u32)>,
         at: Time,
-    ) -> Result<Pace, (Refusal, Vec<T>)> {
+    ) -> Result<Pace, (Refusal, Vec<(T, u32)>)> {
+        let weight = tasks.iter().map(|&(_, queries)| u64::from(queries)).sum();
         let place = match self.accept(table, terms, tasks.len(), weight) {
             Ok(place) => place,
             Err(refusal) => {
-                self.note_refused(refusal, table, terms, tasks.len(), at);
+                self.note_refused(refusal, table, terms, weight, at);
                 return Err((refusal, tasks));
             }
         };
         let mut pace = Pace::Within;
-        for task in tasks {
+        for (task, queries) in tasks {
+            terms.queries = queries;
             pace = self.append(place, terms, task, at);
         }
         Ok(pace)
@@ -219,13 +221,12 @@ impl<T> Queue<T> {
         refusal: Refusal,
         table: TableId,
         terms: Terms,
-        tasks: usize,
+        queries: u64,
         at: Time,
     ) {
         let is_asked_once = !terms.goes_on && !terms.patient;
         if matches!(refusal, Refusal::GroupFull | Refusal::TableFull) && is_asked_once {
             let at = at.as_nanos();
-            let queries = tasks as u64 * u64::from(terms.queries);
             let much = self.much();
             self.orders[terms.class as usize].note_refused(table, queries, at, much);
         }
@@ -512,7 +513,7 @@ impl<T> Queue<T> {
         out
     }
 
-    /// Counters of tables that submitted here, each with how many of its tasks wait: those of the next `most` lanes
+    /// Counters of tables that submitted here, each with how many of its queries wait: those of the next `most` lanes
     /// from `at` on, added to `out`. Returns where to go on, `None` at the end. Some tables come in two parts.
     ///
     /// So a reader of very many tables need not hold the queue for long. It may be used in between, but no table be
@@ -522,7 +523,7 @@ impl<T> Queue<T> {
         &self,
         at: IntakeAt,
         most: usize,
-        out: &mut Vec<(TableId, Intake, usize)>,
+        out: &mut Vec<(TableId, Intake, u64)>,
     ) -> Option<IntakeAt> {
         let order = self.orders.iter().rev().nth(at.orders)?;
         let lanes = at.lanes.saturating_add(most);

@@ -13,6 +13,7 @@ use chiplet_table::Context;
 use chiplet_table::host::{Host, Part, Tally, contain, context, tally};
 
 use super::{Hosted, in_context};
+use crate::engine::stats::Note;
 use crate::engine::task::{Shared, Task};
 use crate::engine::worker::Worker;
 use crate::sync::{Condvar, Mutex, PAUSES, Step, left_out, pause};
@@ -179,7 +180,7 @@ impl Shared for Parts {
         let mut gives_way = false;
         let ((), mut used) = in_context(worker, Arc::clone(&self.task), |context| {
             while let Some((part, code)) = begun.take() {
-                worker.stats().unit_started(level);
+                worker.begin(level);
                 self.run(part, code, context);
                 gives_way = self.gives_way(worker);
                 if !gives_way {
@@ -194,7 +195,7 @@ impl Shared for Parts {
         used.blocked = Duration::ZERO;
         // The bytes are counted by the task, with its own.
         let table = self.task.header().entry.id;
-        worker.stats().worked(table, 0, busy);
+        worker.note(Note::part(table, 0, busy));
         used.helped += busy;
         self.leave(used);
         gives_way

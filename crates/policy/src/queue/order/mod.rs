@@ -489,13 +489,13 @@ impl<T> Order<T> {
         true
     }
 
-    /// Counters of the tables whose lanes lie at these places, and how many of their tasks wait.
+    /// Counters of the tables whose lanes lie at these places, and how many of their queries wait.
     pub(super) fn intake(
         &self,
         places: Range<usize>,
-    ) -> impl Iterator<Item = (TableId, Intake, usize)> + '_ {
+    ) -> impl Iterator<Item = (TableId, Intake, u64)> + '_ {
         let lanes = self.lanes.at(places);
-        lanes.map(|(table, lane)| (table, lane.intake, lane.len()))
+        lanes.map(|(table, lane)| (table, lane.intake, lane.queries()))
     }
 
     /// The table has another index.

@@ -1,0 +1,200 @@
+//! What workers did: each notes the tasks that it ends, and its group's rows add the notes up.
+//!
+//! A worker writes a note into a ring of its own, without a lock, *before* it tells the task's ticket. The rows of its
+//! group are under one lock. Whoever reads them takes all notes out first, and so does a worker whose ring is full. So
+//! a task is counted when its ticket has its answer, and a worker takes the lock once in [`NOTES`] tasks.
+//!
+//! A snapshot reads ends first, then what queues accepted and what waits there. A task that moves on meanwhile is seen
+//! at an earlier step than it has reached: what has neither ended nor waits is running. The order of locks is:
+//! counters, balancer, one queue's or one group's rows.
+
+mod rows;
+
+use std::time::Duration;
+
+use chiplet_policy::{StealLevel, TableId, Usage};
+use crossbeam_utils::CachePadded;
+use rtrb::{Producer, PushError, RingBuffer};
+
+use crate::counts::{End, Served, Steals};
+use crate::latencies::Latencies;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Mutex, Step, left_out};
+use rows::Rows;
+
+/// Notes of one worker that are not added up yet, at most.
+const NOTES: usize = match cfg!(any(chiplet_loom, chiplet_shuttle)) {
+    true => 2,
+    false => 64,
+};
+
+/// What a worker has done for a table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Note {
+    pub(crate) table: TableId,
+    /// How so many tasks ended, if any did.
+    pub(crate) end: Option<(End, u64)>,
+    /// Wait and service time of each of them, if a worker took them up.
+    pub(crate) times: Option<(Duration, Duration)>,
+    /// What was used and has not been noted before.
+    pub(crate) used: Usage,
+}
+
+impl Note {
+    /// What was used for a part of a task, which has not ended.
+    pub(crate) fn part(table: TableId, bytes: u64, busy: Duration) -> Self {
+        Self {
+            table,
+            end: None,
+            times: None,
+            used: Usage { busy, bytes },
+        }
+    }
+}
+
+impl TableStats {
+    /// Adds another group's.
+    pub(crate) fn absorb(&mut self, other: &TableStats) {
+        self.served.absorb(other.served);
+        self.wait.absorb(&other.wait);
+        self.service.absorb(&other.service);
+    }
+}
+
+/// The rows of each group, and what each worker shows of itself.
+pub(crate) struct Stats {
+    groups: Box<[CachePadded<Mutex<Rows>>]>,
+    seats: Box<[CachePadded<Seat>]>,
+}
+
+/// What only its worker writes.
+#[derive(Default)]
+struct Seat {
+    /// Whether it is on a task or scan unit now.
+    occupied: AtomicBool,
+    /// Tasks and units that it has begun, by where they came from.
+    steals: [AtomicU64; 3],
+}
+
+/// What a group's workers did for one table.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TableStats {
+    pub(crate) served: Served,
+    pub(crate) wait: Latencies,
+    pub(crate) service: Latencies,
+}
+
+/// What a group's workers did, as it was read.
+pub(crate) struct GroupStats {
+    pub(crate) tables: Vec<(TableId, TableStats)>,
+    /// Of tables that were removed.
+    pub(crate) retired: TableStats,
+    /// Time spent on tasks and scan units.
+    pub(crate) busy: Duration,
+}
+
+impl Stats {
+    /// For so many groups and workers.
+    pub(crate) fn new(groups: usize, workers: usize) -> Self {
+        Self {
+            groups: (0..groups).map(|_| CachePadded::default()).collect(),
+            seats: (0..workers).map(|_| CachePadded::default()).collect(),
+        }
+    }
+
+    /// The notes of a worker that begins in `group`.
+    pub(crate) fn join(&self, group: usize) -> Notes {
+        let (own, theirs) = RingBuffer::new(NOTES);
+        let ring = self.groups[group].lock().add_ring(theirs);
+        Notes { own, group, ring }
+    }
+
+    /// A worker begins a task or unit that it has taken from `level`.
+    pub(crate) fn begun(&self, worker: usize, level: StealLevel) {
+        let seat = &self.seats[worker];
+        let count = &seat.steals[level as usize];
+        // Nobody else writes it.
+        count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        seat.occupied.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a worker is on a task or unit now.
+    pub(crate) fn set_occupied(&self, worker: usize, occupied: bool) {
+        self.seats[worker]
+            .occupied
+            .store(occupied, Ordering::Relaxed);
+    }
+
+    /// Whether a worker is on a task or unit now, and where those that it has begun came from.
+    pub(crate) fn of(&self, worker: usize) -> (bool, Steals) {
+        let seat = &self.seats[worker];
+        let [own, domain, remote] =
+            [0, 1, 2].map(|level| seat.steals[level].load(Ordering::Relaxed));
+        let steals = Steals {
+            own,
+            domain,
+            remote,
+        };
+        (seat.occupied.load(Ordering::Relaxed), steals)
+    }
+
+    /// What the workers of a group did. No table may be retired meanwhile.
+    pub(crate) fn read(&self, group: usize) -> GroupStats {
+        self.gather(group);
+        rows::read(&self.groups[group], || ())
+    }
+
+    /// What the tables used of a group since the last call; its bytes in that time, and the time its workers have been
+    /// busy in all. No table may be retired meanwhile.
+    pub(crate) fn drain_used(
+        &self,
+        group: usize,
+        each: impl FnMut(TableId, Usage),
+    ) -> (Duration, u64) {
+        self.gather(group);
+        rows::drain_used(&self.groups[group], each)
+    }
+
+    /// Moves a removed table's counts to the retired ones. Nobody ends a task of it any more.
+    pub(crate) fn retire(&self, table: TableId) {
+        for group in 0..self.groups.len() {
+            self.gather(group);
+            self.groups[group].lock().retire(table);
+        }
+    }
+
+    /// Adds all notes of a group's workers up, so that a reader sees what has ended by now.
+    fn gather(&self, group: usize) {
+        let mut ring = 0;
+        while self.groups[group].lock().gather(ring) {
+            ring += 1;
+        }
+    }
+}
+
+/// A worker's notes, as it writes them.
+pub(crate) struct Notes {
+    own: Producer<Note>,
+    group: usize,
+    /// Their number in the group's rows.
+    ring: usize,
+}
+
+impl Notes {
+    /// Takes note of what this worker has done, before anybody is told of it.
+    #[inline]
+    pub(crate) fn add(&mut self, note: Note, stats: &Stats) {
+        if let Err(PushError::Full(note)) = self.own.push(note) {
+            self.add_to_full(note, stats);
+        }
+    }
+
+    #[cold]
+    fn add_to_full(&mut self, note: Note, stats: &Stats) {
+        if !left_out(Step::FullNotesAdded) {
+            stats.groups[self.group].lock().gather(self.ring);
+        }
+        // Nobody else adds notes, so there is room now.
+        let _ = self.own.push(note);
+    }
+}
