@@ -150,6 +150,9 @@ impl<T> Held<'_, T> {
             self.asleep = asleep;
         }
         // Not written unless they change: their cache lines are read with every task, by clients and workers.
+        if !(news.needy || news.free || news.spare) {
+            return;
+        }
         let face = self.state.face();
         for (changed, set, is_in) in [
             (news.needy, &groups.needy_far, face.needy_far),

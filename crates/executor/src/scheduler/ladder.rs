@@ -349,6 +349,9 @@ impl<T, U> Climb<'_, T, U> {
         U: Invite,
     {
         let (invitations, local) = (&self.hub.invitations, &self.local);
+        if !invitations.may_be_in(local.group) {
+            return None;
+        }
         invitations.take_back(local.group, &local.invitations)
     }
 

@@ -18,8 +18,6 @@ struct Waiting<T> {
     task: T,
     /// When it was accepted.
     at: u64,
-    /// Its place in the order of the queue: when it would have come, had its table kept to its share.
-    key: u64,
     /// Queries that it answers.
     queries: u32,
     effort: Option<Effort>,
@@ -57,7 +55,7 @@ pub(super) struct Lane<T> {
     pub(super) service: Service,
     /// The worker of the domain that last ran this table.
     pub(super) last: Option<usize>,
-    /// The key of the task that came last.
+    /// When the task that came last would have come, had its table kept to its share.
     newest: u64,
     /// The table's weight, as of the last task that came.
     pub(super) weight: f32,
@@ -67,8 +65,7 @@ pub(super) struct Lane<T> {
     pub(super) tag: u64,
     /// How much longer its tasks have taken than they were charged, in nanoseconds; counted while it is over its share.
     pub(super) uncharged: i64,
-    /// In which heaps of the order it stands.
-    pub(super) in_within: bool,
+    /// Whether it stands in the order's heap of those.
     pub(super) in_over: bool,
 }
 
@@ -87,7 +84,6 @@ impl<T> Lane<T> {
             over: false,
             tag: 0,
             uncharged: 0,
-            in_within: false,
             in_over: false,
         }
     }
@@ -113,14 +109,15 @@ impl<T> Lane<T> {
         self.queries
     }
 
-    /// The key of the task that is next in this lane.
-    pub(super) fn key(&self) -> Option<u64> {
-        self.tasks.front().map(|waiting| waiting.key)
-    }
-
     /// When the task that is next in this lane was accepted.
+    #[inline]
     pub(super) fn oldest(&self) -> Option<u64> {
         self.tasks.front().map(|waiting| waiting.at)
+    }
+
+    /// When its waiting tasks were accepted, the oldest first.
+    pub(super) fn arrivals(&self) -> impl Iterator<Item = u64> {
+        self.tasks.iter().map(|waiting| waiting.at)
     }
 
     /// How far a task that takes `nanos` moves the lane's tag on.
@@ -147,33 +144,38 @@ impl<T> Lane<T> {
         self.tasks.try_reserve(tasks)
     }
 
-    /// Adds a task that was accepted at `at`. Tasks of one table are ordered at least `apart` from each other, but none
-    /// later than `lead` after it came.
-    pub(super) fn append(&mut self, task: T, terms: &Terms, at: u64, apart: u64, lead: u64) -> u64 {
+    /// Adds a task that was accepted at `at`.
+    pub(super) fn append(&mut self, task: T, terms: &Terms, at: u64) {
         let Terms {
             queries, effort, ..
         } = *terms;
-        let key = self.ask(at, apart, lead);
         self.queries += u64::from(queries);
-        self.tasks.push_back(Waiting {
+        let waiting = Waiting {
             task,
             at,
-            key,
             queries,
             effort,
-        });
-        key
+        };
+        match self.tasks.back() {
+            // It has come from another group, or its submitter was held up on its way here.
+            Some(last) if last.at > at => {
+                let place = self.tasks.partition_point(|other| other.at <= at);
+                self.tasks.insert(place, waiting);
+            }
+            _ => self.tasks.push_back(waiting),
+        }
     }
 
-    /// Takes note of a task that comes at `at`, accepted or not. Returns its key.
+    /// Takes note of a task that comes at `at`, accepted or not: by how much it is too early, if the table's tasks come
+    /// `apart` from each other where it asks for just its share. It counts as `lead` too early at most.
     pub(super) fn ask(&mut self, at: u64, apart: u64, lead: u64) -> u64 {
         self.newest = self.newest.saturating_add(apart).min(at + lead).max(at);
-        self.newest
+        self.newest - at
     }
 
-    /// The next task is ordered no later than `key` for those that came before it.
-    pub(super) fn catch_up(&mut self, key: u64) {
-        self.newest = self.newest.min(key);
+    /// The next task is not too early for those that came before it, if it comes at `at`.
+    pub(super) fn catch_up(&mut self, at: u64) {
+        self.newest = self.newest.min(at);
     }
 
     /// If the lane is full, goes on in a longer buffer if there is one to spare.

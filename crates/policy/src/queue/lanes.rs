@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use super::lane::Lane;
 use crate::TableId;
 
-/// Where a lane lies. It stays the lane's until its table is forgotten and no heap refers to it any more.
+/// Where a lane lies. It stays the lane's until its table is forgotten and the heap does not refer to it any more.
 pub(super) type Place = u32;
 
 pub(super) struct Lanes<T> {
@@ -63,7 +63,7 @@ impl<T> Lanes<T> {
         Ok(place)
     }
 
-    /// Forgets a table. Its lane, which is empty, stays until no heap refers to it.
+    /// Forgets a table. Its lane, which is empty, stays until the heap does not refer to it.
     pub(super) fn remove(&mut self, table: TableId) -> Option<&Lane<T>> {
         let place = self.places.remove(&table)?;
         self[place].forget();
@@ -71,10 +71,10 @@ impl<T> Lanes<T> {
         Some(&self[place])
     }
 
-    /// The lane has left a heap: its place is free if its table is forgotten and no other heap refers to it.
+    /// The lane has left the heap, or its table is forgotten: its place is free if both hold.
     pub(super) fn release(&mut self, place: Place) {
         let lane = &self[place];
-        if lane.table.is_none() && !lane.in_within && !lane.in_over {
+        if lane.table.is_none() && !lane.in_over {
             self.free.push(place);
         }
     }
@@ -117,14 +117,14 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_taken_again_once_no_heap_refers_to_it() {
+    fn a_place_is_taken_again_once_the_heap_does_not_refer_to_it() {
         let mut lanes: Lanes<()> = Lanes::new();
         let first = lanes.find_or_add(table(0)).unwrap();
-        lanes[first].in_within = true;
+        lanes[first].in_over = true;
         assert!(lanes.remove(table(0)).is_some());
         let second = lanes.find_or_add(table(1)).unwrap();
         assert_ne!(first, second);
-        lanes[first].in_within = false;
+        lanes[first].in_over = false;
         lanes.release(first);
         assert_eq!(lanes.find_or_add(table(2)), Ok(first));
         assert_eq!(lanes.find_near(table(2), second), Some(first));

@@ -204,7 +204,9 @@ impl Service {
     ) {
         let [spent, lasted] =
             [took.spent, took.lasted].map(|nanos| (nanos / u64::from(queries.max(1))).max(1));
-        self.missed -= self.missed / FOLLOW as f32;
+        if self.missed > 0.0 {
+            self.missed -= self.missed / FOLLOW as f32;
+        }
         let base = match self.home {
             0 => typical.max(FIRST),
             home => home,

@@ -89,9 +89,8 @@ pub struct Run {
     began: Option<Time>,
     ended: Option<Time>,
     missed: bool,
-    /// Time that others have given to the task, and that it has waited for something else.
-    helped: Duration,
-    blocked: Duration,
+    /// Nanoseconds that others have given to the task, less those that it has waited for something else.
+    besides: i64,
     /// How long the present task will take, if it has a deadline, others wait for it and that is known.
     pub(super) expected: Option<Duration>,
 }
@@ -132,15 +131,14 @@ impl Run {
     /// Says that what the worker was running ended at `now`. A query that was cut ends with the last unit that its
     /// worker ran of it.
     pub fn end(&mut self, now: Time) {
-        self.end_shared(now, Duration::ZERO, Duration::ZERO);
+        (self.ended, self.besides) = (Some(now), 0);
     }
 
     /// [`Run::end`] of a task to which others have given time besides (`helped`), and which has waited for something
     /// that takes no processor (`blocked`).
     pub fn end_shared(&mut self, now: Time, helped: Duration, blocked: Duration) {
         self.ended = Some(now);
-        self.helped = helped;
-        self.blocked = blocked;
+        self.besides = helped.as_nanos() as i64 - blocked.as_nanos() as i64;
     }
 
     /// Takes the present task out, which ends elsewhere and later: whoever ends it says so with [`Run::end_shared`] on
@@ -161,11 +159,10 @@ impl Run {
     pub(super) fn outcome(&mut self) -> Option<Outcome> {
         let (began, ended) = (self.began.take()?, self.ended.take());
         let took = ended.map(|ended| {
-            let lasted = ended.since(began);
-            let spent = (lasted + self.helped).saturating_sub(self.blocked);
+            let lasted = ended.as_nanos().saturating_sub(began.as_nanos());
             Took {
-                spent: spent.as_nanos() as u64,
-                lasted: lasted.as_nanos() as u64,
+                spent: lasted.saturating_add_signed(self.besides),
+                lasted,
                 ended,
             }
         });

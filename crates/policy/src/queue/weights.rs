@@ -15,6 +15,7 @@ pub(super) struct Tally {
 
 impl Tally {
     /// A lane is about to get a task.
+    #[inline]
     pub(super) fn join<T>(&mut self, lane: &mut Lane<T>, weight: f32) {
         let waits = lane.len() > 0;
         if waits && lane.weight == weight {
@@ -76,8 +77,10 @@ const RANGES: usize = 14;
 /// smallest.
 #[derive(Clone, Debug, Default)]
 struct Weights {
+    /// Lanes of weight 1, which nearly all have.
+    plain: u32,
     ranges: [Range; RANGES],
-    /// One bit for each range in which there are lanes.
+    /// One bit for each range in which there are other lanes.
     used: u32,
 }
 
@@ -95,7 +98,23 @@ impl Weights {
         power.saturating_sub(120).min(RANGES - 1)
     }
 
+    #[inline]
     fn add(&mut self, weight: f32) {
+        match weight {
+            1.0 => self.plain += 1,
+            _ => self.add_other(weight),
+        }
+    }
+
+    #[inline]
+    fn remove(&mut self, weight: f32) {
+        match weight {
+            1.0 => self.plain -= 1,
+            _ => self.remove_other(weight),
+        }
+    }
+
+    fn add_other(&mut self, weight: f32) {
         let at = Self::range(weight);
         let range = &mut self.ranges[at];
         if range.lanes == 0 {
@@ -107,7 +126,7 @@ impl Weights {
         range.largest = range.largest.max(weight);
     }
 
-    fn remove(&mut self, weight: f32) {
+    fn remove_other(&mut self, weight: f32) {
         let at = Self::range(weight);
         self.ranges[at].lanes -= 1;
         if self.ranges[at].lanes == 0 {
@@ -116,11 +135,19 @@ impl Weights {
     }
 
     /// The smallest and the largest, if any lane is there.
+    #[inline]
     fn extremes(&self) -> Option<(f32, f32)> {
+        let plain = (self.plain > 0).then_some((1.0, 1.0));
+        let Some(highest) = self.used.checked_ilog2() else {
+            return plain;
+        };
         let lowest = self.used.trailing_zeros();
-        let highest = self.used.checked_ilog2()?;
         let range = |at: u32| self.ranges[at as usize];
-        Some((range(lowest).smallest, range(highest).largest))
+        let (low, high) = plain.unwrap_or((f32::INFINITY, 0.0));
+        Some((
+            range(lowest).smallest.min(low),
+            range(highest).largest.max(high),
+        ))
     }
 }
 

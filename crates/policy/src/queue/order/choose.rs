@@ -2,23 +2,24 @@
 
 use std::cmp::Reverse;
 
+use super::runs::Reorder;
 use super::{Front, LEAD, Order, nanos};
 use crate::queue::Run;
 use crate::queue::lanes::Place;
 
-/// Lanes looked at for one that the worker ran last. Bounded, so that taking is O(log n) in the number of tables; the
-/// first elements of a heap are among its smallest.
+/// Tasks, or lanes over their share, looked at for one of a table that the worker ran last. The first elements of a heap
+/// are among its smallest.
 const LOOK_AHEAD: usize = 7;
 
 impl<T> Order<T> {
     /// Which lane's task is next: `front`'s, or out of turn that of a table which the worker's private cache holds.
     pub(super) fn choose(&self, front: Front, worker: Option<usize>, run: &Run, now: u64) -> Place {
-        let heap = match front.over {
-            false => &self.within,
-            true => &self.over,
+        let lanes = match front.over {
+            false => self.tally.lanes - self.tally.over,
+            true => self.tally.over,
         };
         let reorder = self.worth.reorder(self.reorder);
-        if self.run_length <= 1 || heap.len() == 1 || reorder == 0.0 {
+        if self.run_length <= 1 || lanes == 1 || reorder == Reorder::NONE {
             return front.lane;
         }
         let age = now.saturating_sub(front.since);
@@ -26,19 +27,19 @@ impl<T> Order<T> {
         let age = match front.over {
             false => age,
             true => age.min(nanos(LEAD)),
-        } as f64;
-        // How far the tags get on in a time.
-        let speed = match front.over {
-            false => 1.0,
-            true => 1.0 / self.tally.over_weight,
         };
-        let latest = front.place.saturating_add((age * reorder * speed) as u64);
+        let ahead = match front.over {
+            false => reorder.of(age),
+            // How far the tags get on in that time.
+            true => (reorder.of(age) as f64 / self.tally.over_weight) as u64,
+        };
+        let latest = front.place.saturating_add(ahead);
         let may_go = |place: Place| {
             let lane = &self.lanes[place];
             lane.over == front.over
                 && lane.len() > 0
                 && match front.over {
-                    false => lane.key() <= Some(latest),
+                    false => lane.oldest() <= Some(latest),
                     true => lane.tag <= latest,
                 }
         };
@@ -52,14 +53,23 @@ impl<T> Order<T> {
         }
         // Of the first lanes in order, one that no other worker has in its cache. The table whose run is over comes
         // last.
-        let ahead = heap.as_slice().iter().take(LOOK_AHEAD);
         let mine = |place: Place| {
             let by = self.lanes[place].last;
             worker.is_some() && (by.is_none() || by == worker) && Some(place) != last
         };
-        let mut candidates = ahead.map(|Reverse((_, place))| *place);
-        candidates
-            .find(|&place| mine(place) && may_go(place))
-            .unwrap_or(front.lane)
+        let is_next = |&place: &Place| mine(place) && may_go(place);
+        let found = match front.over {
+            false => {
+                let mut ahead = self.within.iter().take(LOOK_AHEAD);
+                ahead
+                    .find(|token| is_next(&token.lane))
+                    .map(|token| token.lane)
+            }
+            true => {
+                let ahead = self.over.as_slice().iter().take(LOOK_AHEAD);
+                ahead.map(|Reverse((_, place))| *place).find(is_next)
+            }
+        };
+        found.unwrap_or(front.lane)
     }
 }

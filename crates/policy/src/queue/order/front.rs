@@ -3,13 +3,13 @@
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 
-use super::Order;
+use super::{Order, Token};
 use crate::queue::lanes::Place;
 
 /// The next task in order.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::queue) struct Front {
-    /// When it would have come, had its table kept to its share.
+    /// When it came; of a table over its share when it is due.
     pub(in crate::queue) key: u64,
     /// Where its table's lane lies.
     pub(in crate::queue) lane: Place,
@@ -17,7 +17,7 @@ pub(in crate::queue) struct Front {
     pub(super) since: u64,
     /// Whether that table is over its share.
     pub(in crate::queue) over: bool,
-    /// What its lane stands in its heap by: `key`, or the tag.
+    /// What it is ordered by: when it came, or its lane's tag.
     pub(super) place: u64,
 }
 
@@ -44,29 +44,21 @@ impl<T> Order<T> {
         }
     }
 
+    #[inline]
     fn front_within(&mut self) -> Option<Front> {
         loop {
-            let mut first = self.within.peek_mut()?;
-            let Reverse((key, place)) = *first;
-            let lane = &mut self.lanes[place];
-            let next = lane.key().filter(|_| !lane.over);
-            match next {
-                Some(next) if next > key => first.0.0 = next,
-                Some(key) => {
-                    return Some(Front {
-                        key,
-                        lane: place,
-                        since: key,
-                        over: false,
-                        place: key,
-                    });
-                }
-                None => {
-                    PeekMut::pop(first);
-                    lane.in_within = false;
-                    self.lanes.release(place);
-                }
+            let &Token { at, lane } = self.within.front()?;
+            let waits = &self.lanes[lane];
+            if waits.oldest() == Some(at) && !waits.over {
+                return Some(Front {
+                    key: at,
+                    lane,
+                    since: at,
+                    over: false,
+                    place: at,
+                });
             }
+            self.within.pop_front();
         }
     }
 

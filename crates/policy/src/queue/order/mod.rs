@@ -4,14 +4,14 @@
 //!
 //! ```text
 //! append(task):
-//!     key = max(arrival, last key + service time / (SHARE * workers) * largest weight / own), at most arrival + LEAD
-//!     over the share if the key is TOO_FAST late, refused tasks included
+//!     early = how much later it would have come, were tasks service time / (SHARE * workers) * largest weight / own apart
+//!     over the share if it is TOO_FAST early, refused tasks included
 //!         or its work exceeds TOO_FAST and FAR_MORE times the other lanes' mean
 //!         or the queue is half full and it has half as many tasks as an average lane
-//!     within again if empty, or if weights are equal and its tasks neither late nor many
+//!     within again if empty, or if weights are equal and it is TOO_FAST / 2 early, and no more than that waits
 //!
 //! front():
-//!     smallest key of lanes within, or smallest tag of lanes over if turn is before that key or floor has passed
+//!     oldest of lanes within, or smallest tag of lanes over if turn is before that one's arrival or floor has passed
 //!
 //! take():
 //!     front, or out of turn (a run) the table that this worker ran last, or before
@@ -29,7 +29,7 @@ mod front;
 mod runs;
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, TryReserveError};
+use std::collections::{BinaryHeap, TryReserveError, VecDeque};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -41,19 +41,18 @@ use super::weights::Tally;
 use super::{Discipline, Intake, Pace};
 use crate::TableId;
 pub(super) use front::Front;
-use runs::Worth;
+use runs::{Reorder, Worth};
 
-/// The part of its domain's time that a table may ask for before its tasks are ordered later: as much as it may have
-/// of the queue's places by default.
+/// The part of its domain's time that a table may ask for before its tasks are too early: as much as it may have of the
+/// queue's places by default.
 const SHARE: (u64, u64) = (3, 4);
 
-/// A table's tasks are ordered at most this much later than they came; once it is over its share, than the one before
-/// was served. It bounds how long a table that asked for too much can be made to wait by others; longer than any queue
-/// of default length takes.
+/// A table's tasks count as this much too early at most; once it is over its share, they come this much after the one
+/// before at most. It bounds how long a table that asked for too much can be made to wait by others; longer than any
+/// queue of default length takes.
 const LEAD: Duration = Duration::from_secs(1);
 
-/// A table whose tasks are ordered this much later than they came asks for more than its share, and not just in a
-/// burst.
+/// A table whose tasks come this much too early asks for more than its share, and not just in a burst.
 pub(super) const TOO_FAST: Duration = Duration::from_millis(10);
 
 /// The part of its domain's time that tables over their share get at least, all together, whatever the others ask for;
@@ -71,17 +70,26 @@ const LONG: u64 = 1_000_000;
 /// How many times as much as of another table has to wait of one that floods, on average over the others.
 const FAR_MORE: u64 = 3;
 
-/// Lanes by the key or tag of their first task, smallest first. It may be too small, and a lane may have left since.
-type Heap = BinaryHeap<Reverse<(u64, Place)>>;
+/// A task of a lane within its share. It may have been taken since, or its lane be over its share by now; then another
+/// token stands for what waits there, or none.
+#[derive(Clone, Copy)]
+struct Token {
+    /// When it came.
+    at: u64,
+    lane: Place,
+}
 
 pub(super) struct Order<T> {
     run_length: u32,
-    reorder: f64,
+    reorder: Reorder,
     workers: u64,
     /// Every table that ever submitted here.
     pub(super) lanes: Lanes<T>,
-    within: Heap,
-    over: Heap,
+    /// What waits within its table's share, in order of arrival.
+    within: VecDeque<Token>,
+    /// Lanes over their share by the tag of their next task, smallest first. It may be too small, and a lane may have
+    /// left since.
+    over: BinaryHeap<Reverse<(u64, Place)>>,
     /// The tag of the lane over its share that was served last.
     clock: u64,
     /// When the next task of a lane over its share is due.
@@ -137,14 +145,26 @@ impl Work {
         }
     }
 
+    /// So many queries of a lane wait, of which each cost `before`.
+    fn reprice<T>(&mut self, lane: &Lane<T>, queries: u64, before: u64) {
+        let change = |sum: u64| {
+            let without = sum.saturating_sub(queries.saturating_mul(before));
+            without.saturating_add(self.of(lane, queries))
+        };
+        (self.all, self.over) = match lane.over {
+            true => (change(self.all), change(self.over)),
+            false => (change(self.all), self.over),
+        };
+    }
+
     /// A lane is about to be over its share no more.
     fn forgive<T>(&mut self, lane: &Lane<T>) {
         self.over = self.over.saturating_sub(self.of(lane, lane.queries()));
     }
 
-    /// Whether more of a lane waits than all workers serve in [`TOO_FAST`].
-    fn waits_long<T>(&self, lane: &Lane<T>, workers: u64) -> bool {
-        self.of(lane, lane.queries()) / workers > nanos(TOO_FAST)
+    /// Whether more of a lane waits than all workers serve in so many nanoseconds.
+    fn waits_for<T>(&self, nanos: u64, lane: &Lane<T>, workers: u64) -> bool {
+        self.of(lane, lane.queries()) > nanos * workers
     }
 
     /// Whether [`FAR_MORE`] times as much of a lane waits as of each of the others, on average over all `lanes` in
@@ -179,10 +199,10 @@ impl<T> Order<T> {
     pub(super) fn new(discipline: &Discipline, workers: u32) -> Self {
         Self {
             run_length: discipline.run_length,
-            reorder: discipline.reorder,
+            reorder: Reorder::new(discipline.reorder),
             workers: u64::from(workers.max(1)),
             lanes: Lanes::new(),
-            within: BinaryHeap::new(),
+            within: VecDeque::new(),
             over: BinaryHeap::new(),
             clock: 0,
             turn: 0,
@@ -222,9 +242,9 @@ impl<T> Order<T> {
         tasks: usize,
     ) -> Result<&mut Lane<T>, TryReserveError> {
         let lane = &mut self.lanes[place];
-        if !lane.in_within {
-            self.within.try_reserve(1)?;
-        }
+        // All of a lane may come back from those over their share.
+        let back = if lane.over { lane.len() } else { 0 };
+        self.within.try_reserve(back + tasks)?;
         if !lane.in_over {
             self.over.try_reserve(1)?;
         }
@@ -246,7 +266,6 @@ impl<T> Order<T> {
             weight, queries, ..
         } = terms;
         let lane = &mut self.lanes[place];
-        lane.lengthen(&mut self.buffers);
         self.tally.join(lane, weight);
         let less = self.tally.less(f64::from(weight));
         let expected = match lane.service.home {
@@ -256,36 +275,52 @@ impl<T> Order<T> {
                 .mean(self.typical)
                 .saturating_mul(queries.into()),
         };
-        let apart = apart(expected, self.workers, less);
-        let key = lane.append(task, &terms, at, apart, nanos(LEAD));
+        let early = lane.ask(at, apart(expected, self.workers, less), nanos(LEAD));
+        lane.append(task, &terms, at);
         self.queued += 1;
         self.work.add(lane, queries.into());
-        let is_late = key - at > nanos(TOO_FAST) || {
-            // Of an unknown table: if its tasks turn out to be short, it is forgiven with the next one.
-            let guess = lane.queries().saturating_mul(LONG) / self.workers;
-            lane.service.home == 0 && guess > 2 * nanos(TOO_FAST)
-        };
-        let waits_long = self.work.waits_long(lane, self.workers);
+        // Of an unknown table: if its tasks turn out to be short, it is forgiven with the next one.
+        let may_be_long =
+            lane.service.home == 0 && lane.queries() > self.workers * 2 * nanos(TOO_FAST) / LONG;
         let crowds = much.is_some_and(|much| lane.len() > much);
-        if lane.over && !is_late && !waits_long && !crowds && self.tally.is_even() {
-            self.work.forgive(lane);
-            self.tally.forgive(lane);
+        if lane.over {
+            let is_calm = 2 * early <= nanos(TOO_FAST)
+                && !self.work.waits_for(nanos(TOO_FAST) / 2, lane, self.workers);
+            if is_calm && !may_be_long && !crowds && self.tally.is_even() {
+                self.readmit(place);
+                return Pace::Within;
+            }
+            return Pace::OverShare;
         }
-        let floods = waits_long && self.work.is_far_more(lane, self.tally.lanes);
-        if !lane.over && (is_late || floods || crowds) {
+        let floods = self.work.waits_for(nanos(TOO_FAST), lane, self.workers)
+            && self.work.is_far_more(lane, self.tally.lanes);
+        if early > nanos(TOO_FAST) || may_be_long || floods || crowds {
             self.mark_over(place, at);
             return Pace::OverShare;
         }
-        match lane.over {
-            true => Pace::OverShare,
-            false => {
-                if !std::mem::replace(&mut lane.in_within, true) {
-                    let first = lane.key().unwrap_or(key);
-                    self.within.push(Reverse((first, place)));
-                }
-                Pace::Within
+        let token = Token { at, lane: place };
+        match self.within.back() {
+            Some(last) if last.at > at => {
+                let after = self.within.partition_point(|other| other.at <= at);
+                self.within.insert(after, token);
             }
+            _ => self.within.push_back(token),
         }
+        Pace::Within
+    }
+
+    /// A lane is over its share no more: its tasks wait in order of arrival again. Looks at all that waits.
+    #[cold]
+    fn readmit(&mut self, place: Place) {
+        let lane = &mut self.lanes[place];
+        self.work.forgive(lane);
+        self.tally.forgive(lane);
+        // What is left of before.
+        self.within.retain(|token| token.lane != place);
+        let tokens = lane.arrivals().map(|at| Token { at, lane: place });
+        self.within.extend(tokens);
+        let tokens = self.within.make_contiguous();
+        tokens.sort_unstable_by_key(|token| token.at);
     }
 
     /// So many tasks of `table` that came at `at` were refused: it has asked for them all the same.
@@ -310,14 +345,6 @@ impl<T> Order<T> {
     /// Puts a lane with waiting tasks among those over their share.
     fn mark_over(&mut self, place: Place, now: u64) {
         let is_first = self.tally.over == 0;
-        if is_first {
-            // What was left behind there is of another time.
-            for Reverse((_, other)) in self.over.drain() {
-                self.lanes[other].in_over = false;
-                self.lanes.release(other);
-            }
-            self.clock = 0;
-        }
         let lane = &mut self.lanes[place];
         let expected = lane.service.mean(self.typical);
         self.tally.over += 1;
@@ -325,12 +352,13 @@ impl<T> Order<T> {
         lane.over = true;
         self.work.over += self.work.of(lane, lane.queries());
         if is_first {
-            self.turn = lane.key().unwrap_or_default();
+            self.turn = lane.oldest().unwrap_or_default();
             let less = self.tally.less(self.tally.over_weight);
             self.floor = now.saturating_add(at_least(expected, self.workers, less));
         }
         let step = lane.step(expected, self.workers);
-        lane.tag = self.clock.saturating_add(step);
+        // One that has just been served, and comes again, does not go before those that have waited meanwhile.
+        lane.tag = self.clock.max(lane.tag).saturating_add(step);
         if !std::mem::replace(&mut lane.in_over, true) {
             self.over.push(Reverse((lane.tag, place)));
         }
@@ -366,7 +394,7 @@ impl<T> Order<T> {
             }
             return;
         };
-        self.work.remove(lane, lane.queries());
+        let (queries, before) = (lane.queries(), lane.service.cost());
         let was_unknown = lane.service.home == 0;
         let each = took.spent / u64::from(outcome.queries.max(1));
         if !away && !was_unknown {
@@ -385,7 +413,7 @@ impl<T> Order<T> {
             let waiting = lane.queries().saturating_mul(lane.service.cost());
             lane.catch_up(ended.saturating_add(apart(waiting, self.workers, less)));
         }
-        self.work.add(lane, lane.queries());
+        self.work.reprice(lane, queries, before);
         match away {
             true => self.cold.note(each, lane.service.home),
             false => self.typical = follow(self.typical, each, self.typical),
@@ -442,6 +470,9 @@ impl<T> Order<T> {
         }
         if lane.len() == 0 {
             self.tally.leave(lane);
+        }
+        if !front.over && place == front.lane {
+            self.within.pop_front();
         }
         Some(Taken {
             table,
