@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Longer values count as this one, which bounds a histogram's memory.
-const LONGEST: Duration = Duration::from_secs(3_600);
+/// Nanoseconds, an hour's. Longer values count as this one, which bounds a histogram's memory.
+const LONGEST: u64 = 3_600_000_000_000;
 
 /// Buckets of each octave, as a power of two: a value is known to a sixteenth, so its bucket's middle to 3 %.
 const PARTS: u32 = 4;
@@ -39,10 +39,16 @@ fn middle(bucket: usize) -> u64 {
     lowest(bucket).midpoint(lowest(bucket + 1) - 1)
 }
 
+/// Nanoseconds, at most [`LONGEST`].
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).map_or(LONGEST, |nanos| nanos.min(LONGEST))
+}
+
 impl Latencies {
-    /// Records `time` for so many tasks: those of a batch's part.
-    pub(crate) fn record_many(&mut self, time: Duration, tasks: u64) {
-        let nanos = time.min(LONGEST).as_nanos() as u64;
+    /// Records so many nanoseconds for so many tasks: those of a batch's part.
+    #[inline]
+    pub(crate) fn record_many(&mut self, nanos: u64, tasks: u64) {
+        let nanos = nanos.min(LONGEST);
         self.count += tasks;
         self.sum = self.sum.saturating_add(nanos.saturating_mul(tasks));
         let bucket = bucket(nanos);
@@ -99,7 +105,7 @@ impl Latencies {
 
     /// How many values are at most `time`, to the histogram's precision: a bucket of a cumulative histogram.
     pub fn count_at_most(&self, time: Duration) -> u64 {
-        let last = bucket(time.min(LONGEST).as_nanos() as u64);
+        let last = bucket(nanos(time));
         let within = self.buckets().take_while(|&(bucket, _)| bucket <= last);
         within.map(|(_, count)| count).sum()
     }
@@ -160,7 +166,7 @@ mod tests {
         let mut latencies = Latencies::default();
         // From the largest on, so that buckets are added at both ends.
         for micros in (1..=1_000).rev() {
-            latencies.record_many(Duration::from_micros(micros), 1);
+            latencies.record_many(nanos(Duration::from_micros(micros)), 1);
         }
         for percent in [1.0, 50.0, 99.0] {
             let micros = latencies.percentile(percent).as_secs_f64() * 1e6;
@@ -177,9 +183,9 @@ mod tests {
     fn a_bucket_counts_beyond_four_billion() {
         let short = Duration::from_micros(10);
         let mut histogram = Latencies::default();
-        histogram.record_many(short, 1 << 33);
+        histogram.record_many(nanos(short), 1 << 33);
         let earlier = histogram.clone();
-        histogram.record_many(short, 1_000_000_000);
+        histogram.record_many(nanos(short), 1_000_000_000);
         let recent = histogram.since(&earlier);
         assert_eq!(recent.count(), 1_000_000_000);
         assert!(recent.percentile(50.0) < 2 * short);
@@ -189,18 +195,18 @@ mod tests {
     #[test]
     fn no_duration_is_too_long() {
         let mut latencies = Latencies::default();
-        latencies.record_many(Duration::MAX, 1);
-        assert!(latencies.max() >= LONGEST);
+        latencies.record_many(u64::MAX, 1);
+        assert!(nanos(latencies.max()) >= LONGEST);
         assert_eq!(latencies.count_at_most(Duration::MAX), 1);
     }
 
     #[test]
     fn a_later_reading_less_an_earlier_one_is_what_came_between() {
         let mut histogram = Latencies::default();
-        histogram.record_many(Duration::from_micros(10), 1);
+        histogram.record_many(nanos(Duration::from_micros(10)), 1);
         let earlier = histogram.clone();
-        histogram.record_many(Duration::from_micros(10), 1);
-        histogram.record_many(Duration::from_secs(2), 1);
+        histogram.record_many(nanos(Duration::from_micros(10)), 1);
+        histogram.record_many(nanos(Duration::from_secs(2)), 1);
         let recent = histogram.since(&earlier);
         assert_eq!(recent.count(), 2);
         let sum = recent.sum().as_secs_f64();
@@ -209,8 +215,8 @@ mod tests {
         assert_eq!(recent.since(&histogram).count(), 0);
         // A new tail beyond all that was there before.
         let mut longer = histogram.clone();
-        longer.record_many(Duration::from_secs(100), 1);
-        longer.record_many(Duration::from_secs(200), 1);
+        longer.record_many(nanos(Duration::from_secs(100)), 1);
+        longer.record_many(nanos(Duration::from_secs(200)), 1);
         assert_eq!(longer.since(&histogram).count(), 2);
     }
 
@@ -219,7 +225,7 @@ mod tests {
         let mut histogram = Latencies::default();
         assert_eq!(histogram.count_at_most(Duration::MAX), 0);
         for micros in 1..=100 {
-            histogram.record_many(Duration::from_micros(micros), 1);
+            histogram.record_many(nanos(Duration::from_micros(micros)), 1);
         }
         assert_eq!(histogram.count_at_most(Duration::ZERO), 0);
         assert!((50..=51).contains(&histogram.count_at_most(Duration::from_micros(50))));
@@ -229,8 +235,8 @@ mod tests {
     #[test]
     fn absorbing_adds_up() {
         let (mut a, mut b) = (Latencies::default(), Latencies::default());
-        a.record_many(Duration::from_micros(1), 1);
-        b.record_many(Duration::from_secs(100), 1);
+        a.record_many(nanos(Duration::from_micros(1)), 1);
+        b.record_many(nanos(Duration::from_secs(100)), 1);
         a.absorb(&b);
         assert_eq!(a.count(), 2);
         assert!(a.max() >= Duration::from_secs(99));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
-use chiplet_policy::{StealLevel, Time, Usage};
+use chiplet_policy::{StealLevel, Time};
 
 use super::completion::{Completion, end_of};
 use super::stats::Note;
@@ -103,12 +103,9 @@ impl<T, W> Live<T, W> {
     ) {
         let end = self.settled(&result);
         let (bytes, busy) = used;
-        let note = Note {
-            table: self.header.entry.id,
-            end: Some((end, 1)),
-            times: Some((report.wait, report.service)),
-            used: Usage { busy, bytes },
-        };
+        let note = Note::untouched(self.header.entry.id, end, 1)
+            .timed(report.wait, report.service)
+            .using(bytes, busy);
         let is_late = left_out(Step::NoteBeforeAnswer);
         if !is_late {
             worker.note(note);
@@ -124,12 +121,8 @@ impl<T, W> Live<T, W> {
     pub(crate) fn pass_over(&self, worker: &Worker, started: Time) {
         let end = self.settled(&Err(Error::Expired));
         let waited = self.header.waited(started);
-        worker.note(Note {
-            table: self.header.entry.id,
-            end: Some((end, 1)),
-            times: Some((waited, Duration::ZERO)),
-            used: Usage::default(),
-        });
+        let note = Note::untouched(self.header.entry.id, end, 1);
+        worker.note(note.timed(waited, Duration::ZERO));
         self.completion.end(Err(Error::Expired));
     }
 

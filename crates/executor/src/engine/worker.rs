@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chiplet_policy::queue::Underway;
-use chiplet_policy::{Hands, SplitConfig, StealLevel, TableId, Time, Usage, is_too_late};
+use chiplet_policy::{Hands, SplitConfig, StealLevel, TableId, Time, is_too_late};
 use chiplet_table::Class;
 use chiplet_table::Probe;
 use chiplet_table::host::Tally;
@@ -199,12 +199,8 @@ impl Worker {
         if end == End::Expired {
             self.local.miss_task();
         }
-        self.note(Note {
-            table: task.header().entry.id,
-            end: Some((end, task.weight())),
-            times: None,
-            used: Usage::default(),
-        });
+        let table = task.header().entry.id;
+        self.note(Note::untouched(table, end, task.weight()));
     }
 
     pub(crate) fn index(&self) -> usize {

@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chiplet_policy::{StealLevel, Time, Usage};
+use chiplet_policy::{StealLevel, Time};
 use chiplet_table::{Context, Table};
 
 use super::guarded;
@@ -448,18 +448,11 @@ impl<L: Load> Part<L> {
         let report = worker.report(level, started.since(since), service);
         let (ends, settled) = self.settle(&queries, &mut found, Some(report));
         self.stretch.lock().found = found;
-        let times = Some((report.wait, service));
-        let mut used = Usage {
-            busy: used.busy(service),
-            bytes: used.bytes,
-        };
-        for end in ends.by_end() {
-            worker.note(Note {
-                table: header.entry.id,
-                end: Some(end),
-                times,
-                used: std::mem::take(&mut used),
-            });
+        let mut used = (used.bytes, used.busy(service));
+        for (end, queries) in ends.by_end() {
+            let (bytes, busy) = std::mem::take(&mut used);
+            let note = Note::untouched(header.entry.id, end, queries);
+            worker.note(note.timed(report.wait, service).using(bytes, busy));
         }
         let next = longest(queries.len() as u64, service, together);
         (settled, next)

@@ -34,10 +34,12 @@ pub(crate) struct Note {
     pub(crate) table: TableId,
     /// How so many tasks ended, if any did.
     pub(crate) end: Option<(End, u64)>,
-    /// Wait and service time of each of them, if a worker took them up.
-    pub(crate) times: Option<(Duration, Duration)>,
-    /// What was used and has not been noted before.
-    pub(crate) used: Usage,
+    /// Wait and service time of each of them in nanoseconds, if a worker took them up.
+    pub(crate) times: Option<[u64; 2]>,
+    /// Nanoseconds for which the worker was busy, which have not been noted before.
+    pub(crate) busy: u64,
+    /// Bytes that were read, likewise.
+    pub(crate) bytes: u64,
 }
 
 impl Note {
@@ -47,7 +49,34 @@ impl Note {
             table,
             end: None,
             times: None,
-            used: Usage { busy, bytes },
+            busy: busy.as_nanos() as u64,
+            bytes,
+        }
+    }
+
+    /// So many tasks of a table have ended in this way, without having been taken up.
+    pub(crate) fn untouched(table: TableId, end: End, tasks: u64) -> Self {
+        Self {
+            end: Some((end, tasks)),
+            ..Self::part(table, 0, Duration::ZERO)
+        }
+    }
+
+    /// A worker took them up after this wait, and each was answered after this `service` time.
+    pub(crate) fn timed(self, wait: Duration, service: Duration) -> Self {
+        let times = [wait, service].map(|time| time.as_nanos() as u64);
+        Self {
+            times: Some(times),
+            ..self
+        }
+    }
+
+    /// What was used for them.
+    pub(crate) fn using(self, bytes: u64, busy: Duration) -> Self {
+        Self {
+            bytes,
+            busy: busy.as_nanos() as u64,
+            ..self
         }
     }
 }

@@ -31,14 +31,17 @@ struct Sums {
     in_use: Vec<TableId>,
     /// Tables that were removed.
     retired: TableStats,
-    busy: Duration,
+    /// Nanoseconds of all of them.
+    busy: u64,
+    /// Where the table of the last note stands: it mostly is that of the next, too.
+    last: usize,
 }
 
 struct Row {
     table: TableId,
     stats: TableStats,
-    /// Since the balancer last asked.
-    used: Usage,
+    /// Nanoseconds and bytes that were used since the balancer last asked.
+    used: (u64, u64),
     is_in_use: bool,
 }
 
@@ -68,12 +71,13 @@ impl Rows {
 
 impl Sums {
     fn add(&mut self, note: &Note) {
-        self.busy += note.used.busy;
+        self.busy += note.busy;
         let row = self.of(note.table);
-        row.used += note.used;
+        row.used.0 += note.busy;
+        row.used.1 += note.bytes;
         if let Some((end, tasks)) = note.end {
             row.stats.served.count_many(end, tasks);
-            if let Some((wait, service)) = note.times {
+            if let Some([wait, service]) = note.times {
                 row.stats.wait.record_many(wait, tasks);
                 row.stats.service.record_many(service, tasks);
             }
@@ -81,28 +85,37 @@ impl Sums {
     }
 
     fn of(&mut self, table: TableId) -> &mut Row {
-        let list = &mut self.list;
-        let place = *self.places.entry(table).or_insert_with(|| {
-            list.push(Row {
-                table,
-                stats: TableStats::default(),
-                used: Usage::default(),
-                is_in_use: false,
-            });
-            list.len() - 1
-        });
-        let row = &mut list[place];
+        let is_last = |row: &Row| row.table == table;
+        if !self.list.get(self.last).is_some_and(is_last) {
+            self.last = self.place_of(table);
+        }
+        let row = &mut self.list[self.last];
         if !std::mem::replace(&mut row.is_in_use, true) {
             self.in_use.push(table);
         }
         row
     }
 
+    fn place_of(&mut self, table: TableId) -> usize {
+        let list = &mut self.list;
+        *self.places.entry(table).or_insert_with(|| {
+            list.push(Row {
+                table,
+                stats: TableStats::default(),
+                used: (0, 0),
+                is_in_use: false,
+            });
+            list.len() - 1
+        })
+    }
+
     /// What was used of `table` since this was last asked.
     fn take_used(&mut self, table: TableId) -> Option<(TableId, Usage)> {
         let row = &mut self.list[*self.places.get(&table)?];
         row.is_in_use = false;
-        Some((table, std::mem::take(&mut row.used)))
+        let (busy, bytes) = std::mem::take(&mut row.used);
+        let busy = Duration::from_nanos(busy);
+        Some((table, Usage { busy, bytes }))
     }
 
     fn retire(&mut self, table: TableId) {
@@ -139,7 +152,7 @@ pub(super) fn read(rows: &Mutex<Rows>, mut between: impl FnMut()) -> GroupStats 
     GroupStats {
         tables,
         retired: sums.retired.clone(),
-        busy: sums.busy,
+        busy: Duration::from_nanos(sums.busy),
     }
 }
 
@@ -165,7 +178,7 @@ pub(super) fn drain_used(
             each(table, used);
         }
     }
-    (busy, bytes)
+    (Duration::from_nanos(busy), bytes)
 }
 
 // Not under a model checker: its locks belong to a running model.
@@ -181,12 +194,7 @@ mod tests {
     }
 
     fn note(slot: u32, end: End) -> Note {
-        Note {
-            table: table(slot),
-            end: Some((end, 1)),
-            times: None,
-            used: Usage::default(),
-        }
+        Note::untouched(table(slot), end, 1)
     }
 
     fn rows(tables: u32) -> Mutex<Rows> {
@@ -228,17 +236,8 @@ mod tests {
     fn use_is_drained_once_and_what_is_retired_stays_counted() {
         let count = 3 * TABLES_AT_ONCE as u32;
         let rows = rows(count);
-        let used = Usage {
-            busy: Duration::from_secs(1),
-            bytes: 7,
-        };
-        let (end, times) = (None, None);
-        rows.lock().sums.add(&Note {
-            table: table(1),
-            end,
-            times,
-            used,
-        });
+        let part = Note::part(table(1), 7, Duration::from_secs(1));
+        rows.lock().sums.add(&part);
         let drain = || {
             let mut used = Vec::new();
             let all = drain_used(&rows, |table, usage| used.push((table.slot, usage.bytes)));
