@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chiplet_policy::group::{Faces, Group, Next};
-use chiplet_policy::queue::{Intake, IntakeAt, Pace};
+use chiplet_policy::queue::{Intake, Pace};
 use chiplet_policy::{Neighbours, TableId};
 use chiplet_table::Class;
 use crossbeam_utils::CachePadded;
@@ -81,12 +81,11 @@ impl<T> Groups<T> {
         }
     }
 
-    /// What the queue of `group` has counted of each table, with how many of its queries wait; of some tables in two
-    /// parts. It is read in steps, and whoever wants the queue waits for one of these at most.
+    /// What the queue of `group` has counted of each table, with how many of its queries wait. It is read in steps, and whoever wants the queue waits for one of these at most.
     pub(crate) fn intake(&self, group: usize) -> Vec<(TableId, Intake, u64)> {
         let mut all = Vec::new();
         let mut some = Vec::with_capacity(TABLES_AT_ONCE);
-        let mut at = Some(IntakeAt::default());
+        let mut at = Some(0);
         while let Some(from) = at {
             at = self
                 .lock(group)

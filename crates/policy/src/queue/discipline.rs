@@ -75,7 +75,7 @@ impl Discipline {
             return true;
         }
         let [own, waiting, tables, last, left] =
-            [own, waiting, tables, last, left].map(|count| count as f64);
+            [own, waiting, tables, last, left].map(|count| count as u128);
         own * tables * last <= waiting * left
     }
 }

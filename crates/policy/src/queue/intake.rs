@@ -22,16 +22,6 @@ pub struct Intake {
     pub in_vain: u64,
 }
 
-/// Where a reader of a queue's counters stands ([`Queue::intake_part`](super::Queue::intake_part)); the default is the
-/// beginning.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct IntakeAt {
-    /// Orders that have been read.
-    pub(super) orders: usize,
-    /// Lanes of the next one that have been read.
-    pub(super) lanes: usize,
-}
-
 impl Intake {
     /// Adds another table's counts.
     pub fn absorb(&mut self, other: Intake) {

@@ -1,19 +1,42 @@
-//! The lanes of one class, each at a place of its own, so that whoever knows the place needs no look-up by table.
+//! The tables of a queue, each at a place of its own, so that whoever knows the place needs no look-up by table.
 
 use std::collections::TryReserveError;
-use std::ops::{Index, IndexMut, Range};
+use std::ops::{Index, IndexMut};
 
 use rustc_hash::FxHashMap;
 
+use super::Intake;
 use super::lane::Lane;
 use crate::TableId;
 
-/// Where a lane lies. It stays the lane's until its table is forgotten and the heap does not refer to it any more.
+/// Where a table's lanes lie. It stays the table's until that is forgotten and no heap refers to it any more.
 pub(super) type Place = u32;
+
+/// No place, and no position in a ring.
+pub(super) const NOWHERE: Place = u32::MAX;
+
+/// What a queue keeps for one table.
+pub(super) struct Seat<T> {
+    /// `None` once the table is forgotten.
+    pub(super) table: Option<TableId>,
+    pub(super) intake: Intake,
+    /// By class.
+    pub(super) lanes: [Lane<T>; 2],
+}
+
+impl<T> Seat<T> {
+    fn of(table: TableId) -> Self {
+        Self {
+            table: Some(table),
+            intake: Intake::default(),
+            lanes: [Lane::new(), Lane::new()],
+        }
+    }
+}
 
 pub(super) struct Lanes<T> {
     places: FxHashMap<TableId, Place>,
-    list: Vec<Lane<T>>,
+    pub(super) list: Vec<Seat<T>>,
     free: Vec<Place>,
 }
 
@@ -26,36 +49,47 @@ impl<T> Lanes<T> {
         }
     }
 
-    /// Where the lane of `table` lies, if it has one.
+    /// Where the lanes of `table` lie, if it has some.
     pub(super) fn find(&self, table: TableId) -> Option<Place> {
         self.places.get(&table).copied()
     }
 
-    /// As [`Lanes::find`], for whoever has seen it at `place` before, in this class or another.
+    /// As [`Lanes::find`], for whoever has seen them at `place` before.
+    #[inline]
     pub(super) fn find_near(&self, table: TableId, place: Place) -> Option<Place> {
         match self.list.get(place as usize) {
-            Some(lane) if lane.table == Some(table) => Some(place),
+            Some(seat) if seat.table == Some(table) => Some(place),
             _ => self.find(table),
         }
     }
 
-    /// The place of the lane of `table`, a new one if need be and if there is memory for it.
-    pub(super) fn find_or_add(&mut self, table: TableId) -> Result<Place, TryReserveError> {
-        if let Some(place) = self.find(table) {
-            return Ok(place);
+    /// As [`Lanes::find_near`]; makes new ones if need be and if there is memory for them.
+    #[inline]
+    pub(super) fn find_or_add(
+        &mut self,
+        table: TableId,
+        place: Place,
+    ) -> Result<Place, TryReserveError> {
+        match self.find_near(table, place) {
+            Some(place) => Ok(place),
+            None => self.add(table),
         }
+    }
+
+    #[cold]
+    fn add(&mut self, table: TableId) -> Result<Place, TryReserveError> {
         self.places.try_reserve(1)?;
-        let lane = Lane::of(table);
+        let seat = Seat::of(table);
         let place = match self.free.pop() {
             Some(place) => {
-                self[place] = lane;
+                self.list[place as usize] = seat;
                 place
             }
             None => {
                 self.list.try_reserve(1)?;
-                // All lanes may get free, and that must not need memory.
+                // All places may get free, and that must not need memory.
                 self.free.try_reserve(self.list.len() + 1)?;
-                self.list.push(lane);
+                self.list.push(seat);
                 (self.list.len() - 1) as Place
             }
         };
@@ -63,45 +97,43 @@ impl<T> Lanes<T> {
         Ok(place)
     }
 
-    /// Forgets a table. Its lane, which is empty, stays until the heap does not refer to it.
-    pub(super) fn remove(&mut self, table: TableId) -> Option<&Lane<T>> {
+    /// Forgets a table, of which nothing waits or will. Its place stays until no heap refers to it.
+    pub(super) fn remove(&mut self, table: TableId) -> Option<Intake> {
         let place = self.places.remove(&table)?;
-        self[place].forget();
+        let seat = &mut self.list[place as usize];
+        seat.table = None;
+        let intake = seat.intake;
+        for lane in &mut seat.lanes {
+            debug_assert_eq!(lane.len, 0, "a table retires after its last task");
+            lane.flood = Default::default();
+        }
         self.release(place);
-        Some(&self[place])
+        Some(intake)
     }
 
-    /// The lane has left the heap, or its table is forgotten: its place is free if both hold.
+    /// A lane has left its heap, or its table is forgotten: its place is free if both hold.
     pub(super) fn release(&mut self, place: Place) {
-        let lane = &self[place];
-        if lane.table.is_none() && !lane.in_over {
+        let seat = &self.list[place as usize];
+        if seat.table.is_none() && seat.lanes.iter().all(|lane| !lane.in_over) {
             self.free.push(place);
         }
     }
-
-    /// How many places there are, free ones among them.
-    pub(super) fn places(&self) -> usize {
-        self.list.len()
-    }
-
-    /// The lanes at these places, as far as there are so many.
-    pub(super) fn at(&self, places: Range<usize>) -> impl Iterator<Item = (TableId, &Lane<T>)> {
-        let lanes = self.list.iter().take(places.end).skip(places.start);
-        lanes.filter_map(|lane| Some((lane.table?, lane)))
-    }
 }
 
-impl<T> Index<Place> for Lanes<T> {
+/// The lane of a place and class.
+impl<T> Index<(Place, usize)> for Lanes<T> {
     type Output = Lane<T>;
 
-    fn index(&self, place: Place) -> &Lane<T> {
-        &self.list[place as usize]
+    #[inline]
+    fn index(&self, (place, class): (Place, usize)) -> &Lane<T> {
+        &self.list[place as usize].lanes[class]
     }
 }
 
-impl<T> IndexMut<Place> for Lanes<T> {
-    fn index_mut(&mut self, place: Place) -> &mut Lane<T> {
-        &mut self.list[place as usize]
+impl<T> IndexMut<(Place, usize)> for Lanes<T> {
+    #[inline]
+    fn index_mut(&mut self, (place, class): (Place, usize)) -> &mut Lane<T> {
+        &mut self.list[place as usize].lanes[class]
     }
 }
 
@@ -117,18 +149,17 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_taken_again_once_the_heap_does_not_refer_to_it() {
+    fn a_place_is_taken_again_once_no_heap_refers_to_it() {
         let mut lanes: Lanes<()> = Lanes::new();
-        let first = lanes.find_or_add(table(0)).unwrap();
-        lanes[first].in_over = true;
+        let first = lanes.find_or_add(table(0), NOWHERE).unwrap();
+        lanes[(first, 0)].in_over = true;
         assert!(lanes.remove(table(0)).is_some());
-        let second = lanes.find_or_add(table(1)).unwrap();
+        let second = lanes.find_or_add(table(1), first).unwrap();
         assert_ne!(first, second);
-        lanes[first].in_over = false;
+        lanes[(first, 0)].in_over = false;
         lanes.release(first);
-        assert_eq!(lanes.find_or_add(table(2)), Ok(first));
+        assert_eq!(lanes.find_or_add(table(2), NOWHERE), Ok(first));
         assert_eq!(lanes.find_near(table(2), second), Some(first));
         assert_eq!(lanes.find_near(table(1), second), Some(second));
-        assert_eq!(lanes.at(0..lanes.places()).count(), 2);
     }
 }

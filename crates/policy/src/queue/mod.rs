@@ -39,6 +39,7 @@ mod lanes;
 mod order;
 mod outlook;
 mod relative;
+mod ring;
 mod service;
 mod terms;
 #[cfg(test)]
@@ -53,11 +54,11 @@ use chiplet_table::Class;
 use crate::{TableId, Time};
 pub use discipline::{Discipline, QUEUE_PER_WORKER};
 pub use effort::Effort;
-pub use intake::{InVain, Intake, IntakeAt};
-use lanes::Place;
-use order::{Front, Order, SearchAt};
+pub use intake::{InVain, Intake};
+use lanes::{Lanes, NOWHERE, Place};
+use order::{Crowd, Front, Order, SearchAt};
 pub use outlook::Outlook;
-use terms::Outcome;
+use ring::Slot;
 pub use terms::{Run, Terms};
 pub use underway::Underway;
 
@@ -110,6 +111,8 @@ pub struct Queue<T> {
     discipline: Discipline,
     /// Workers at work.
     workers: u32,
+    /// Every table that ever submitted here.
+    lanes: Lanes<T>,
     /// What waits, by class.
     orders: [Order<T>; 2],
     /// Where the search for dead tasks goes on.
@@ -124,17 +127,19 @@ pub struct Queue<T> {
 impl<T> Queue<T> {
     /// An empty queue that `workers` serve.
     pub fn new(discipline: Discipline, workers: usize) -> Self {
-        let workers = workers as u32;
-        Self {
+        let mut queue = Self {
             discipline,
-            workers,
-            orders: [(); 2].map(|()| Order::new(&discipline, workers)),
+            workers: 0,
+            lanes: Lanes::new(),
+            orders: [0, 1].map(|class| Order::new(class, &discipline)),
             searched: SearchAt::default(),
             retired: Intake::default(),
             in_vain: 0,
             closed: false,
             refuses: false,
-        }
+        };
+        queue.set_workers(workers);
+        queue
     }
 
     /// Tasks that wait.
@@ -151,7 +156,7 @@ impl<T> Queue<T> {
     pub fn set_workers(&mut self, workers: usize) {
         self.workers = workers as u32;
         for order in &mut self.orders {
-            order.set_workers(self.workers);
+            order.set_workers(&mut self.lanes, self.workers);
         }
     }
 
@@ -225,16 +230,21 @@ impl<T> Queue<T> {
         at: Time,
     ) {
         let is_asked_once = !terms.goes_on && !terms.patient;
-        if matches!(refusal, Refusal::GroupFull | Refusal::TableFull) && is_asked_once {
-            let at = at.as_nanos();
-            let much = self.much();
-            self.orders[terms.class as usize].note_refused(table, queries, at, much);
+        let is_full = matches!(refusal, Refusal::GroupFull | Refusal::TableFull);
+        if is_full
+            && is_asked_once
+            && let Some(place) = self.lanes.find(table)
+        {
+            let crowd = self.crowd(terms.class);
+            let order = &mut self.orders[terms.class as usize];
+            order.note_refused(&mut self.lanes, place, queries, at.as_nanos(), crowd);
         }
     }
 
     /// Makes room for so many tasks of `table` and counts them as `weight` accepted ones, or says why not. Gives the
-    /// place of the table's lane. Whatever has to grow is grown before anything is changed, so that a refusal for want
-    /// of memory leaves the queue as it was; at most the table has got an empty lane.
+    /// place of the table's lanes. Whatever has to grow is grown before anything is changed, so that a refusal for want
+    /// of memory leaves the queue as it was; at most the table has got empty lanes.
+    #[inline]
     fn accept(
         &mut self,
         table: TableId,
@@ -249,64 +259,89 @@ impl<T> Queue<T> {
         if self.is_vacant() {
             return Err(Refusal::Vacant);
         }
-        if exceeds(self.len(), self.discipline.limit) {
+        let waiting = self.len();
+        if exceeds(waiting, self.discipline.limit) {
             return Err(Refusal::GroupFull);
         }
-        let waiting = self.len() + tasks;
-        let tables = self.orders.iter().map(Order::tables).sum::<usize>();
-        // The limit is that of both classes together.
-        let [interactive, bulk] = &mut self.orders;
-        let (order, other) = match terms.class {
-            Class::Interactive => (interactive, bulk),
-            Class::Bulk => (bulk, interactive),
-        };
-        let elsewhere = match other.len() {
-            0 => 0,
-            _ => other
-                .lanes
-                .find(table)
-                .map_or(0, |place| other.lanes[place].len()),
-        };
-        let Ok(place) = order.lanes.find_or_add(table) else {
+        let known = terms.place.unwrap_or(NOWHERE);
+        let Ok(place) = self.lanes.find_or_add(table, known) else {
             return Err(Refusal::NoMemory);
         };
+        let seat = &self.lanes.list[place as usize];
+        // The limit is that of both classes together.
+        let own = (seat.lanes[0].len + seat.lanes[1].len) as usize;
         let limit = terms.limit.unwrap_or(self.discipline.table_limit);
-        let own = order.lanes[place].len() + elsewhere;
-        let tables = tables + usize::from(own == 0);
-        let has_place = self
-            .discipline
-            .has_place(own + tasks, limit, waiting, tables);
-        if exceeds(own, limit) || !has_place {
+        if exceeds(own, limit) || !self.has_place(own, limit, tasks) {
             return Err(Refusal::TableFull);
         }
-        let lane = order.make_room(place, tasks);
-        lane.map_err(|_| Refusal::NoMemory)?.intake.accepted += weight;
+        let order = &mut self.orders[terms.class as usize];
+        if order.make_room(&mut self.lanes, place, tasks).is_err() {
+            return Err(Refusal::NoMemory);
+        }
+        self.lanes.list[place as usize].intake.accepted += weight;
         Ok(place)
+    }
+
+    /// [`Discipline::has_place`] for so many more tasks of a table of which `own` wait.
+    #[inline]
+    fn has_place(&self, own: usize, limit: usize, tasks: usize) -> bool {
+        let waiting = self.len() + tasks;
+        let is_last_quarter = 4 * (self.discipline.limit - waiting) < self.discipline.limit;
+        !is_last_quarter || {
+            let tables = self.tables() + usize::from(own == 0);
+            self.discipline
+                .has_place(own + tasks, limit, waiting, tables)
+        }
+    }
+
+    /// Tables of which tasks wait; one counts twice if tasks of both classes do.
+    fn tables(&self) -> usize {
+        let lanes = self.orders.iter().map(|order| order.tally.lanes as usize);
+        lanes.sum()
+    }
+
+    /// Where the queue keeps what it knows of `table`, of which it has had a task ([`Terms::place`]).
+    pub fn place_of(&self, table: TableId) -> Option<u32> {
+        self.lanes.find(table)
     }
 
     /// Queues a task that has been accepted in another group, where it keeps its age. It has no place left to go back
     /// to, so memory that the system refuses ends the process here, as it does by default.
     pub fn adopt(&mut self, moved: Moved<T>) {
-        let order = &mut self.orders[moved.terms.class as usize];
-        let place = order.lanes.find_or_add(moved.table);
-        let place = place.unwrap_or_else(|_| std::process::abort());
-        self.append(place, moved.terms, moved.task, moved.at);
+        let Ok(place) = self.lanes.find_or_add(moved.table, NOWHERE) else {
+            std::process::abort()
+        };
+        let terms = moved.terms;
+        let at = moved.at.as_nanos();
+        let slot = Slot::new(moved.task, at, place, terms.queries, terms.effort);
+        let order = &mut self.orders[terms.class as usize];
+        order.adopt(&mut self.lanes, slot, terms.weight);
     }
 
+    #[inline]
     fn append(&mut self, place: Place, terms: Terms, task: T, at: Time) -> Pace {
-        let at = at.as_nanos();
-        let much = self.much();
-        self.orders[terms.class as usize].append(place, task, at, terms, much)
+        let crowd = self.crowd(terms.class);
+        let slot = Slot::new(task, at.as_nanos(), place, terms.queries, terms.effort);
+        let [interactive, bulk] = &mut self.orders;
+        let (order, other) = match terms.class {
+            Class::Interactive => (interactive, bulk),
+            Class::Bulk => (bulk, interactive),
+        };
+        if other.is_alone_over() {
+            other.judge_suspect(&mut self.lanes, at.as_nanos(), crowd);
+        }
+        order.append(&mut self.lanes, slot, terms.weight, crowd)
     }
 
-    /// How many tasks of a table are so many that it is over its share: in a queue that is more than half full nobody
-    /// who fills it goes before those who do not.
-    fn much(&self) -> Option<usize> {
-        if self.len() <= self.discipline.limit / 2 {
-            return None;
+    /// What a task of this class meets. In a queue that is more than half full nobody who fills it goes before those who
+    /// do not.
+    #[inline]
+    fn crowd(&self, class: Class) -> Crowd {
+        let is_crowded = self.len() > self.discipline.limit / 2;
+        Crowd {
+            much: is_crowded.then(|| self.len() / (2 * self.tables()).max(1)),
+            is_mixed: self.orders[1 - class as usize].len() > 0,
         }
-        let tables = self.orders.iter().map(Order::tables).sum::<usize>();
-        Some(self.len() / (2 * tables).max(1))
     }
 
     /// Counts tasks of `table` as accepted that no queue had: a worker goes on with them by itself.
@@ -317,9 +352,8 @@ impl<T> Queue<T> {
     /// Counts refused tasks of `table` and `class`: with the removed tables' if there is no memory to count them by
     /// themselves.
     pub fn count_shed(&mut self, table: TableId, class: Class, tasks: u64) {
-        let order = &mut self.orders[self.class_with(table) as usize];
-        match order.lanes.find_or_add(table) {
-            Ok(place) => order.lanes[place].intake.shed += tasks,
+        match self.lanes.find_or_add(table, NOWHERE) {
+            Ok(place) => self.lanes.list[place as usize].intake.shed += tasks,
             Err(_) => self.retired.shed += tasks,
         }
         self.count_in_vain(table, class, tasks, None);
@@ -335,24 +369,21 @@ impl<T> Queue<T> {
     ) {
         self.intake_mut(table).expired += tasks;
         self.count_in_vain(table, class, tasks, effort);
-        let order = &mut self.orders[class as usize];
-        if let Some(place) = order.lanes.find(table) {
-            order.missed(place, tasks);
+        if let Some(place) = self.lanes.find(table) {
+            self.orders[class as usize].missed(&mut self.lanes, place, tasks);
         }
     }
 
     /// As long as none of the class and effort has ended here, nothing is known of the time.
     fn count_in_vain(&mut self, table: TableId, class: Class, tasks: u64, effort: Option<Effort>) {
-        let lanes = &self.orders[class as usize].lanes;
-        let cost = lanes
-            .find(table)
-            .map_or(0, |place| lanes[place].service.cost_of(effort));
-        if cost > 0 {
-            let time = cost.saturating_mul(tasks);
-            self.in_vain = self.in_vain.wrapping_add(time);
-            let intake = self.intake_mut(table);
-            intake.in_vain = intake.in_vain.wrapping_add(time);
-        }
+        let Some(place) = self.lanes.find(table) else {
+            return;
+        };
+        let service = &self.lanes[(place, class as usize)].service;
+        let time = service.cost_of(effort).saturating_mul(tasks);
+        self.in_vain = self.in_vain.wrapping_add(time);
+        let intake = &mut self.lanes.list[place as usize].intake;
+        intake.in_vain = intake.in_vain.wrapping_add(time);
     }
 
     /// The sum of all tables' [`Intake::in_vain`] so far, those included that are gone.
@@ -360,39 +391,29 @@ impl<T> Queue<T> {
         self.in_vain
     }
 
-    /// The counters of one table, which has had a task here. What is counted of it may lie with either class; it is
-    /// the sum that is told.
+    /// The counters of one table, which has had a task here.
     pub fn intake_mut(&mut self, table: TableId) -> &mut Intake {
-        let order = &mut self.orders[self.class_with(table) as usize];
-        order.intake_mut(table)
-    }
-
-    /// A class of which the table has had tasks, if there is one.
-    fn class_with(&self, table: TableId) -> Class {
-        match self.orders[Class::Bulk as usize].lanes.find(table) {
-            Some(_) => Class::Bulk,
-            None => Class::Interactive,
-        }
+        let Ok(place) = self.lanes.find_or_add(table, NOWHERE) else {
+            std::process::abort()
+        };
+        &mut self.lanes.list[place as usize].intake
     }
 
     /// Takes note of how long the last task of `run` took, at home or away.
+    #[inline]
     fn learn(&mut self, run: &mut Run, away: bool) {
-        if let Some(outcome) = run.outcome() {
-            let ended = outcome
-                .took
-                .as_ref()
-                .map_or(0, |took| took.ended.as_nanos());
-            self.orders[outcome.class as usize].learn(&outcome, ended, away);
-            if outcome.missed {
-                let Outcome {
-                    table,
-                    class,
-                    queries,
-                    effort,
-                    ..
-                } = outcome;
-                self.count_in_vain(table, class, queries.into(), effort);
-            }
+        let Some(took) = run.outcome() else { return };
+        let Some(table) = run.table else { return };
+        let Some(place) = self.lanes.find_near(table, run.place) else {
+            return;
+        };
+        let order = &mut self.orders[run.class as usize];
+        match took {
+            Some(took) => order.learn(&mut self.lanes, place, run, &took, away),
+            None => order.not_begun(&mut self.lanes, place, run),
+        }
+        if run.missed {
+            self.count_in_vain(table, run.class, run.queries.into(), run.effort);
         }
     }
 
@@ -405,24 +426,44 @@ impl<T> Queue<T> {
     /// which table it has taken before. `now` may be a little old.
     pub fn take(&mut self, worker: Option<usize>, run: &mut Run, now: Time) -> Option<T> {
         self.learn(run, worker.is_none());
-        // What most looks after a task find.
-        if self.is_empty() {
-            return None;
-        }
         let at = now.as_nanos();
-        let fronts = self.fronts(at);
-        let (class, front) = self.next(fronts)?;
-        let order = &mut self.orders[class as usize];
-        let taken = order.take(front, worker, run, at)?;
-        run.begin(&taken, class, self.discipline.run_length, now);
-        run.expected = match self.len() {
-            0 => None,
-            _ => {
-                let usual = self.orders[class as usize].usual(&taken, at);
-                usual.map(Duration::from_nanos)
+        let [interactive, bulk] = &mut self.orders;
+        let (class, slot, charged) = match interactive.is_plain() && bulk.len() == 0 {
+            true => {
+                let slot = interactive.take_within(&mut self.lanes, worker, run, at)?;
+                (Class::Interactive, slot, None)
             }
+            false => self.take_of_all(worker, run, at)?,
         };
-        Some(taken.task)
+        let table = self.lanes.list[slot.lane as usize].table;
+        let length = self.discipline.run_length;
+        run.begin(table, (&slot, charged), class, length, now);
+        run.expected = None;
+        if slot.effort.is_some() && !self.is_empty() {
+            let usual = self.orders[class as usize].usual(&mut self.lanes, &slot, at);
+            run.expected = usual.map(Duration::from_nanos);
+        }
+        slot.task
+    }
+
+    /// The next task where bulk tasks wait, or some of tables over their share; with its class, and what the table is
+    /// charged.
+    fn take_of_all(
+        &mut self,
+        worker: Option<usize>,
+        run: &Run,
+        now: u64,
+    ) -> Option<(Class, Slot<T>, Option<u64>)> {
+        let fronts = self.fronts(now);
+        let (class, front) = self.next(fronts)?;
+        let (order, lanes) = (&mut self.orders[class as usize], &mut self.lanes);
+        match front.over {
+            true => {
+                let (slot, charged) = order.take_over(lanes, front, worker, run, now)?;
+                Some((class, slot, Some(charged)))
+            }
+            false => Some((class, order.take_within(lanes, worker, run, now)?, None)),
+        }
     }
 
     /// Which class is next, and its front.
@@ -437,8 +478,9 @@ impl<T> Queue<T> {
     }
 
     fn fronts(&mut self, now: u64) -> [Option<Front>; 2] {
+        let lanes = &mut self.lanes;
         let [interactive, bulk] = &mut self.orders;
-        [interactive.front(now), bulk.front(now)]
+        [interactive.front(lanes, now), bulk.front(lanes, now)]
     }
 
     /// When a bulk task counts as having come, among interactive ones.
@@ -472,9 +514,15 @@ impl<T> Queue<T> {
         let mut out = Vec::new();
         while let Some(order) = self.orders.get_mut(self.searched.order) {
             let at = &mut self.searched;
-            let is_through = order.extract(at, &mut steps, &mut dead, |table, _, popped| {
-                out.push((table, popped.task));
-            });
+            let is_through = order.extract(
+                &mut self.lanes,
+                at,
+                &mut steps,
+                &mut dead,
+                |table, _, slot| {
+                    out.extend(slot.task.map(|task| (table, task)));
+                },
+            );
             if !is_through {
                 return (out, false);
             }
@@ -488,72 +536,62 @@ impl<T> Queue<T> {
     pub fn move_out(&mut self) -> Vec<Moved<T>> {
         let mut out = Vec::new();
         for (class, order) in Class::ALL.into_iter().zip(&mut self.orders) {
-            let (limit, mut from, mut steps) = (None, SearchAt::default(), usize::MAX);
-            order.extract(
-                &mut from,
-                &mut steps,
-                |_| true,
-                |table, weight, popped| {
-                    out.push(Moved {
-                        table,
-                        terms: Terms {
-                            class,
-                            weight,
-                            limit,
-                            queries: popped.queries,
-                            effort: popped.effort,
-                            ..Terms::default()
-                        },
-                        at: Time::from_nanos(popped.at),
-                        task: popped.task,
-                    });
-                },
-            );
+            let (mut from, mut steps) = (SearchAt::default(), usize::MAX);
+            let moves = |table, weight, slot: Slot<T>| {
+                let terms = Terms {
+                    class,
+                    weight,
+                    queries: slot.queries,
+                    effort: slot.effort,
+                    ..Terms::default()
+                };
+                let at = Time::from_nanos(slot.at);
+                out.extend(slot.task.map(|task| Moved {
+                    table,
+                    terms,
+                    at,
+                    task,
+                }));
+            };
+            order.extract(&mut self.lanes, &mut from, &mut steps, |_| true, moves);
         }
         out
     }
 
-    /// Counters of tables that submitted here, each with how many of its queries wait: those of the next `most` lanes
-    /// from `at` on, added to `out`. Returns where to go on, `None` at the end. Some tables come in two parts.
+    /// Counters of tables that submitted here, each with how many of its queries wait: those at the next `most` places
+    /// from `at` on, added to `out`. Returns where to go on, `None` at the end.
     ///
     /// So a reader of very many tables need not hold the queue for long. It may be used in between, but no table be
-    /// [retired](Queue::retire). Of what is read later a task is seen at a later step, or not at all: bulk lanes, where
-    /// the ends of both classes' tasks are counted, come first, so no end is read without its beginning.
+    /// [retired](Queue::retire).
     pub fn intake_part(
         &self,
-        at: IntakeAt,
+        at: usize,
         most: usize,
         out: &mut Vec<(TableId, Intake, u64)>,
-    ) -> Option<IntakeAt> {
-        let order = self.orders.iter().rev().nth(at.orders)?;
-        let lanes = at.lanes.saturating_add(most);
-        out.extend(order.intake(at.lanes..lanes));
-        let IntakeAt { orders, .. } = at;
-        match lanes < order.lanes.places() {
-            true => Some(IntakeAt { orders, lanes }),
-            false if orders + 1 < self.orders.len() => Some(IntakeAt {
-                orders: orders + 1,
-                lanes: 0,
-            }),
-            false => None,
-        }
+    ) -> Option<usize> {
+        let places = self.lanes.list.iter().skip(at).take(most);
+        out.extend(places.filter_map(|seat| {
+            let queries = seat.lanes.iter().map(|lane| lane.queries).sum();
+            Some((seat.table?, seat.intake, queries))
+        }));
+        let end = at.saturating_add(most);
+        (end < self.lanes.list.len()).then_some(end)
     }
 
     /// `table` has another index from `at` on: how long a task of it takes is not known. Its mean cost is believed
     /// until its own tasks have moved it.
     pub fn replaced(&mut self, table: TableId, at: Time) {
-        let at = at.as_nanos();
-        for order in &mut self.orders {
-            order.replaced(table, at);
+        if let Some(place) = self.lanes.find(table) {
+            for lane in &mut self.lanes.list[place as usize].lanes {
+                lane.service.forget_usual(at.as_nanos());
+            }
         }
     }
 
     /// Moves the counters of a removed table, which has nothing queued any more, to the retired ones.
     pub fn retire(&mut self, table: TableId) {
-        for order in &mut self.orders {
-            if let Some(intake) = order.retire(table) {
-                self.retired.absorb(intake);
-            }
+        if let Some(intake) = self.lanes.remove(table) {
+            self.retired.absorb(intake);
         }
     }
 

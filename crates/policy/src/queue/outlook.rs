@@ -62,7 +62,8 @@ impl<T> Queue<T> {
             }
             _ => 0.0,
         };
-        let [interactive, bulk] = [self.orders[0].work(), self.orders[1].work()];
+        let [[interactive, fair], [bulk, fair_bulk]] =
+            [0, 1].map(|class: usize| self.orders[class].work());
         let ahead_and_all = |interactive: u64, bulk: u64| {
             let ahead = match bulk {
                 0 => 0,
@@ -70,8 +71,8 @@ impl<T> Queue<T> {
             };
             [interactive + ahead, interactive + bulk]
         };
-        let [ahead, all] = ahead_and_all(interactive.all, bulk.all);
-        let fair = ahead_and_all(interactive.fair(), bulk.fair());
+        let [ahead, all] = ahead_and_all(interactive, bulk);
+        let fair = ahead_and_all(fair, fair_bulk);
         let [queued, bulk] = [0, 1].map(|class: usize| self.orders[class].len() as u32);
         let (work, queued) = match class {
             Class::Interactive => (ahead, queued + (f64::from(bulk) * overdue) as u32),
@@ -84,10 +85,10 @@ impl<T> Queue<T> {
             ..Backlog::default()
         };
         let order = &self.orders[class as usize];
-        let lane = &order.lanes[front.lane];
+        let lane = &self.lanes[(front.lane, class as usize)];
         backlog.service = Duration::from_nanos(lane.service.home);
         backlog.cold = lane.service.cold_or(&order.cold);
-        let waited = Duration::from_nanos(now.saturating_sub(lane.oldest().unwrap_or_default()));
+        let waited = Duration::from_nanos(now.saturating_sub(front.since));
         backlog.age = match class {
             Class::Interactive => waited,
             Class::Bulk => waited.saturating_sub(self.discipline.gives_way()),
@@ -101,7 +102,7 @@ impl<T> Queue<T> {
             waits_over: [ahead, all].map(wait),
             lag: Duration::from_nanos(now.saturating_sub(due)),
             waited,
-            fair: class == Class::Interactive && !front.over,
+            fair: class == Class::Interactive && !front.over && !order.is_alone_over(),
         }
     }
 

@@ -38,12 +38,30 @@ pub(super) type Cold = Relative<32>;
 const ENOUGH: u32 = 8;
 
 /// How long a task took.
+#[derive(Clone, Copy)]
 pub(super) struct Took {
     /// Of all hands together: what it cost its domain.
     pub(super) spent: u64,
     /// From its start to its end.
     pub(super) lasted: u64,
     pub(super) ended: Time,
+}
+
+impl Took {
+    /// The same of each of its queries; nothing takes no time.
+    #[inline]
+    pub(super) fn each(&self, queries: u32) -> Self {
+        let each = |nanos: u64| match queries {
+            0 | 1 => nanos.max(1),
+            _ => (nanos / u64::from(queries)).max(1),
+        };
+        let (spent, lasted) = (each(self.spent), each(self.lasted));
+        Self {
+            spent,
+            lasted,
+            ended: self.ended,
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -192,18 +210,10 @@ impl Service {
         (self.any, self.since) = (Usual::default(), now);
     }
 
-    /// Takes note of a task of so many queries, with its effort if it had a deadline. `typical` is what a query of any
-    /// table takes.
-    pub(super) fn learn(
-        &mut self,
-        took: &Took,
-        (queries, effort): (u32, Option<Effort>),
-        ended: u64,
-        away: bool,
-        typical: u64,
-    ) {
-        let [spent, lasted] =
-            [took.spent, took.lasted].map(|nanos| (nanos / u64::from(queries.max(1))).max(1));
+    /// Takes note of what each query of a task took, which had a deadline if it has an effort. `typical` is what a query
+    /// of any table takes.
+    #[inline]
+    pub(super) fn learn(&mut self, each: &Took, effort: Option<Effort>, away: bool, typical: u64) {
         if self.missed > 0.0 {
             self.missed -= self.missed / FOLLOW as f32;
         }
@@ -213,23 +223,31 @@ impl Service {
         };
         match away {
             true => {
-                self.cold.note(spent, self.home);
-                self.away = follow(self.away, spent, self.away.max(base));
+                self.cold.note(each.spent, self.home);
+                self.away = follow(self.away, each.spent, self.away.max(base));
             }
-            false => self.home = follow(self.home, spent, base),
+            false => self.home = follow(self.home, each.spent, base),
         }
-        if let Some(effort) = effort
-            && ended.saturating_sub(took.lasted) >= self.since
-        {
-            self.any.learn([spent, lasted], ended);
-            if let Some(usual) = self.kept(effort) {
-                usual.learn([spent, lasted], ended);
-            }
+        if let Some(effort) = effort {
+            self.learn_usual(each, effort);
+        }
+    }
+
+    fn learn_usual(&mut self, each: &Took, effort: Effort) {
+        let ended = each.ended.as_nanos();
+        if ended.saturating_sub(each.lasted) < self.since {
+            return;
+        }
+        let took = [each.spent, each.lasted];
+        self.any.learn(took, ended);
+        if let Some(usual) = self.kept(effort) {
+            usual.learn(took, ended);
         }
     }
 }
 
 /// `mean` after one more query that took `nanos`, where such a one usually takes `base`.
+#[inline]
 pub(super) fn follow(mean: u64, nanos: u64, base: u64) -> u64 {
     let nanos = nanos.clamp(1, base.saturating_mul(OUTLIER).max(1));
     match mean {
@@ -256,7 +274,9 @@ mod tests {
         }
 
         fn note_of(&mut self, took: &Took, queries: u32, ended: u64) {
-            self.learn(took, (queries, Some(effort(64))), ended, false, ASSUMED);
+            let ended = Time::from_nanos(ended);
+            let took = Took { ended, ..*took }.each(queries);
+            self.learn(&took, Some(effort(64)), false, ASSUMED);
         }
 
         fn told(&mut self, queries: u32, at: u64) -> Option<u64> {
@@ -335,13 +355,11 @@ mod tests {
             let effort = effort(1 << (at % 20));
             if service.usual(effort, 1, at * MILLI).is_none() {
                 begun += 1;
-                service.learn(
-                    &took(400 * MILLI),
-                    (1, Some(effort)),
-                    at * MILLI,
-                    false,
-                    ASSUMED,
-                );
+                let took = Took {
+                    ended: Time::from_nanos(at * MILLI),
+                    ..took(400 * MILLI)
+                };
+                service.learn(&took, Some(effort), false, ASSUMED);
             }
         }
         // Each half a second at most, the kept ones and one of the others.

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use super::lanes::Place;
-use super::service::Took;
 use chiplet_table::Class;
 
 use super::Effort;
+use super::lanes::Place;
+use super::ring::Slot;
+use super::service::Took;
 use crate::{TableId, Time};
 
 /// On which terms a task waits.
@@ -28,6 +29,9 @@ pub struct Terms {
     /// Its caller waits for a place: a task that is refused comes again, so its refusals say nothing of how much is
     /// asked for.
     pub patient: bool,
+    /// Where the queue keeps what it knows of the table ([`Queue::place_of`](super::Queue::place_of)), as far as the caller
+    /// knows: then the queue need not look the table up.
+    pub place: Option<u32>,
 }
 
 impl Default for Terms {
@@ -40,36 +44,9 @@ impl Default for Terms {
             effort: None,
             goes_on: false,
             patient: false,
+            place: None,
         }
     }
-}
-
-/// A task that has been taken out of a queue.
-pub(super) struct Taken<T> {
-    pub(super) table: TableId,
-    pub(super) place: Place,
-    pub(super) task: T,
-    pub(super) queries: u32,
-    pub(super) effort: Option<Effort>,
-    /// How long it was taken to last, in nanoseconds, if its table is over its share.
-    pub(super) charged: Option<u64>,
-}
-
-/// What became of it.
-pub(super) struct Outcome {
-    pub(super) table: TableId,
-    /// Where its lane was when it was taken.
-    pub(super) place: Place,
-    pub(super) class: Class,
-    pub(super) queries: u32,
-    pub(super) effort: Option<Effort>,
-    pub(super) charged: Option<u64>,
-    /// Its worker had run the same table before it.
-    pub(super) follows: bool,
-    /// What it took, unless it was not begun.
-    pub(super) took: Option<Took>,
-    /// It was not begun because of its deadline.
-    pub(super) missed: bool,
 }
 
 /// What a worker runs of one queue: task after task of one table, and how long the present one takes.
@@ -78,17 +55,19 @@ pub struct Run {
     pub(super) table: Option<TableId>,
     /// Where the lane of that table was.
     pub(super) place: Place,
-    class: Class,
-    queries: u32,
-    effort: Option<Effort>,
-    charged: Option<u64>,
+    pub(super) class: Class,
+    pub(super) queries: u32,
+    pub(super) effort: Option<Effort>,
+    /// How long the task was taken to last, in nanoseconds, if its table is over its share.
+    pub(super) charged: Option<u64>,
     /// The task before it was of the same table.
-    follows: bool,
+    pub(super) follows: bool,
     /// Tasks of the table that may follow.
     pub(super) left: u32,
     began: Option<Time>,
     ended: Option<Time>,
-    missed: bool,
+    /// The task was not begun because of its deadline.
+    pub(super) missed: bool,
     /// Nanoseconds that others have given to the task, less those that it has waited for something else.
     besides: i64,
     /// How long the present task will take, if it has a deadline, others wait for it and that is known.
@@ -96,19 +75,27 @@ pub struct Run {
 }
 
 impl Run {
-    /// Says that a task has been taken at `now`. `length` is how many of one table may follow each other.
-    pub(super) fn begin<T>(&mut self, taken: &Taken<T>, class: Class, length: u32, now: Time) {
-        self.follows = self.table == Some(taken.table);
+    /// Says that a task of `table` has been taken at `now`. `length` is how many of one table may follow each other.
+    #[inline]
+    pub(super) fn begin<T>(
+        &mut self,
+        table: Option<TableId>,
+        (slot, charged): (&Slot<T>, Option<u64>),
+        class: Class,
+        length: u32,
+        now: Time,
+    ) {
+        self.follows = self.table == table;
         self.left = match self.follows && self.left > 0 {
             true => self.left - 1,
             false => length.saturating_sub(1),
         };
-        self.table = Some(taken.table);
-        self.place = taken.place;
+        self.table = table;
+        self.place = slot.lane;
         self.class = class;
-        self.queries = taken.queries;
-        self.effort = taken.effort;
-        self.charged = taken.charged;
+        self.queries = slot.queries;
+        self.effort = slot.effort;
+        self.charged = charged;
         self.began = Some(now);
         self.ended = None;
         self.missed = false;
@@ -155,27 +142,17 @@ impl Run {
         self.expected
     }
 
-    /// What became of the task that was taken last; once.
-    pub(super) fn outcome(&mut self) -> Option<Outcome> {
+    /// Whether a task was taken whose end has not been told; once. With it what that took, unless it was not begun.
+    #[inline]
+    pub(super) fn outcome(&mut self) -> Option<Option<Took>> {
         let (began, ended) = (self.began.take()?, self.ended.take());
-        let took = ended.map(|ended| {
+        Some(ended.map(|ended| {
             let lasted = ended.as_nanos().saturating_sub(began.as_nanos());
             Took {
                 spent: lasted.saturating_add_signed(self.besides),
                 lasted,
                 ended,
             }
-        });
-        Some(Outcome {
-            table: self.table?,
-            place: self.place,
-            class: self.class,
-            queries: self.queries,
-            effort: self.effort,
-            charged: self.charged,
-            follows: self.follows,
-            took,
-            missed: self.missed,
-        })
+        }))
     }
 }

@@ -1,7 +1,9 @@
 //! A task that is shared out among workers, beside those that wait.
 
+use chiplet_table::Class;
+
+use super::Queue;
 use super::order::TOO_FAST;
-use super::{Class, Queue};
 use crate::Time;
 
 /// A task that runs in pieces, on whoever takes the next one.

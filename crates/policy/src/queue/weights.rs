@@ -17,7 +17,7 @@ impl Tally {
     /// A lane is about to get a task.
     #[inline]
     pub(super) fn join<T>(&mut self, lane: &mut Lane<T>, weight: f32) {
-        let waits = lane.len() > 0;
+        let waits = lane.len > 0;
         if waits && lane.weight == weight {
             return;
         }
@@ -33,6 +33,7 @@ impl Tally {
     }
 
     /// A lane has got empty.
+    #[inline]
     pub(super) fn leave<T>(&mut self, lane: &mut Lane<T>) {
         self.weights.remove(lane.weight);
         self.lanes -= 1;
@@ -40,6 +41,7 @@ impl Tally {
     }
 
     /// A lane is not over its share any more.
+    #[inline]
     pub(super) fn forgive<T>(&mut self, lane: &mut Lane<T>) {
         if std::mem::take(&mut lane.over) {
             lane.uncharged = 0;
@@ -49,6 +51,12 @@ impl Tally {
                 self.over_weight = 0.0;
             }
         }
+    }
+
+    /// Whether all of them have the weight that nearly all have.
+    #[inline]
+    pub(super) fn is_plain(&self) -> bool {
+        self.weights.used == 0
     }
 
     /// Whether all lanes with waiting tasks have the same weight.

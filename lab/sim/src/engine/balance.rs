@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use chiplet_policy::queue::{InVain, IntakeAt, Queue};
+use chiplet_policy::queue::{InVain, Queue};
 use chiplet_policy::{DomainSpec, Homes, MemoryChange, Planner, Speed, Time, Usage};
 
 use super::hardware::Holders;
@@ -212,7 +212,7 @@ impl Balancer {
     /// Takes note of what each table asked for in vain in a group's queue.
     pub(super) fn note_in_vain(&mut self, group: usize, queue: &Queue<usize>) {
         let mut counts = Vec::new();
-        let mut at = Some(IntakeAt::default());
+        let mut at = Some(0);
         while let Some(from) = at {
             at = queue.intake_part(from, usize::MAX, &mut counts);
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::simulation::{DISCIPLINE, MILLI, SECOND, Simulation, source};
-use crate::queue::{Discipline, Effort, IntakeAt, Queue, Run, Terms};
+use crate::queue::{Discipline, Effort, Queue, Run, Terms};
 use crate::{TableId, Time};
 use chiplet_table::Class;
 
@@ -129,18 +129,7 @@ fn a_table_has_one_limit_for_both_classes_and_its_own_if_it_has_one() {
     queue.push(table, Terms::default(), 3, Time::ZERO).unwrap();
     queue.count_shed(table, Class::Bulk, 2);
     let mut read = Vec::new();
-    assert_eq!(
-        queue.intake_part(IntakeAt::default(), 10, &mut read),
-        Some(IntakeAt {
-            orders: 1,
-            lanes: 0
-        })
-    );
-    let rest = IntakeAt {
-        orders: 1,
-        lanes: 0,
-    };
-    assert_eq!(queue.intake_part(rest, 10, &mut read), None);
+    assert_eq!(queue.intake_part(0, 10, &mut read), None);
     let intake: Vec<_> = read.into_iter().map(|(_, intake, _)| intake).collect();
     let sum = |of: fn(&crate::queue::Intake) -> u64| intake.iter().map(of).sum::<u64>();
     assert_eq!(sum(|intake| intake.accepted), 3);

@@ -1,0 +1,302 @@
+//! Lanes over their share: which are, and when they are served.
+
+use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
+
+use super::runs::Reorder;
+use super::{Crowd, EARLY, FAR_MORE, FLOOR, Front, LEAD, LOOK_AHEAD, Order};
+use crate::queue::Pace;
+use crate::queue::lane::Lane;
+use crate::queue::lanes::{Lanes, NOWHERE, Place};
+use crate::queue::ring::Slot;
+use crate::queue::terms::Run;
+
+impl<T> Order<T> {
+    /// Whether a lane within its share gets over it at `now`.
+    fn floods(&self, lane: &Lane<T>, now: u64, crowd: Crowd) -> bool {
+        lane.early(now) > EARLY
+            || self.is_most(lane)
+            || crowd.much.is_some_and(|much| lane.len as usize > much)
+    }
+
+    /// Whether much of a lane waits, and far more than of others.
+    fn is_most(&self, lane: &Lane<T>) -> bool {
+        self.is_much(lane)
+            && match lane.cost {
+                0 => self.is_far_more(lane.len.into(), self.queued as u64),
+                _ => self.is_far_more(lane.work(), self.work),
+            }
+    }
+
+    /// Whether `own` of `all` is [`FAR_MORE`] times as much as of each of the others, on average over the lanes in which
+    /// tasks wait.
+    fn is_far_more(&self, own: u64, all: u64) -> bool {
+        let others = u64::from(self.tally.lanes.saturating_sub(1)).max(1);
+        own > FAR_MORE * (all.saturating_sub(own) / others)
+    }
+
+    /// A task has come to the lane at `place`, which is within its share so far. While nothing else waits in the queue
+    /// it makes no difference whether it is: that is only kept in mind.
+    #[cold]
+    pub(super) fn judge(
+        &mut self,
+        lanes: &mut Lanes<T>,
+        place: Place,
+        now: u64,
+        crowd: Crowd,
+    ) -> Pace {
+        if self.suspect != place {
+            self.judge_suspect(lanes, now, crowd);
+        }
+        let suspect = std::mem::replace(&mut self.suspect, NOWHERE);
+        let class = self.class;
+        if lanes[(place, class)].len == 1 {
+            self.clear_way(lanes, place, now);
+        }
+        let lane = &lanes[(place, class)];
+        if lane.len == 0 || lane.over || !self.floods(lane, now, crowd) {
+            return Pace::Within;
+        }
+        if self.tally.lanes > 1 || crowd.is_mixed {
+            self.mark_over(lanes, place, now);
+        } else {
+            self.suspect = place;
+            if suspect == NOWHERE {
+                self.turn = 0;
+            }
+        }
+        Pace::OverShare
+    }
+
+    /// A task has come to the lane at `place`, in which none waits. It does not wait for those of which much does.
+    fn clear_way(&mut self, lanes: &mut Lanes<T>, place: Place, now: u64) {
+        while let Some(first) = self.ring.front().map(|slot| slot.lane) {
+            let lane = &lanes[(first, self.class)];
+            if first == place || !self.is_much(lane) {
+                return;
+            }
+            self.mark_over(lanes, first, now);
+            if !lanes[(first, self.class)].over {
+                return;
+            }
+        }
+    }
+
+    /// A task of another table has come. A suspect that has been served meanwhile has had its turn.
+    #[cold]
+    pub(in crate::queue) fn judge_suspect(&mut self, lanes: &mut Lanes<T>, now: u64, crowd: Crowd) {
+        let place = std::mem::replace(&mut self.suspect, NOWHERE);
+        if place == NOWHERE || !self.floods(&lanes[(place, self.class)], now, crowd) {
+            return;
+        }
+        let turn = self.turn;
+        self.mark_over(lanes, place, now);
+        self.turn = self.turn.max(turn);
+    }
+
+    /// A task has come to a lane over its share: whether that is within again.
+    #[cold]
+    pub(super) fn calm(
+        &mut self,
+        lanes: &mut Lanes<T>,
+        place: Place,
+        now: u64,
+        crowd: Crowd,
+    ) -> Pace {
+        let lane = &lanes[(place, self.class)];
+        let is_calm = 2 * lane.early(now) <= EARLY
+            && 2 * lane.work() <= self.too_much
+            && !self.is_most(lane)
+            && crowd.much.is_none_or(|much| lane.len as usize <= much)
+            && self.tally.is_even();
+        match is_calm && self.readmit(lanes, place) {
+            true => Pace::Within,
+            false => Pace::OverShare,
+        }
+    }
+
+    /// A lane is over its share no more: its tasks wait in order of arrival again. Looks at all that waits; false if
+    /// there is no memory for that.
+    fn readmit(&mut self, lanes: &mut Lanes<T>, place: Place) -> bool {
+        let class = self.class;
+        let flood = std::mem::take(&mut lanes[(place, class)].flood);
+        if let Err((_, flood)) = self.ring.rebuild(lanes, class, flood, 0) {
+            lanes[(place, class)].flood = flood;
+            return false;
+        }
+        let lane = &mut lanes[(place, class)];
+        self.work_over = self.work_over.wrapping_sub(lane.work());
+        self.tally.forgive(lane);
+        true
+    }
+
+    /// So many queries of a lane that came at `at` were refused: it has asked for them all the same.
+    pub(in crate::queue) fn note_refused(
+        &mut self,
+        lanes: &mut Lanes<T>,
+        place: Place,
+        queries: u64,
+        at: u64,
+        crowd: Crowd,
+    ) {
+        let lane = &mut lanes[(place, self.class)];
+        let apart = lane.apart.saturating_mul(queries);
+        lane.ask(at, self.by_weight(apart, lane.weight), LEAD);
+        if crowd.much.is_some() {
+            self.judge(lanes, place, at, crowd);
+        }
+    }
+
+    /// Puts a lane with waiting tasks among those over their share, if there is memory for that.
+    fn mark_over(&mut self, lanes: &mut Lanes<T>, place: Place, now: u64) {
+        let lane = &mut lanes[(place, self.class)];
+        let tasks = lane.len;
+        if self.over.try_reserve(1).is_err() || lane.flood.try_reserve(tasks as usize).is_err() {
+            return;
+        }
+        for _ in 0..tasks {
+            let slot = self.ring.pop(lane);
+            lane.flood.push_back(slot);
+        }
+        lane.len = tasks;
+        let is_first = self.tally.over == 0;
+        let expected = lane.service.mean(self.typical);
+        self.tally.over += 1;
+        self.tally.over_weight += f64::from(lane.weight);
+        lane.over = true;
+        self.work_over = self.work_over.wrapping_add(lane.work());
+        if is_first {
+            self.turn = lane.flood.front().map_or(now, |slot| slot.at);
+            self.floor = now.saturating_add(self.at_least(expected));
+        }
+        let step = lane.step(expected, self.workers);
+        // One that has just been served, and comes again, does not go before those that have waited meanwhile.
+        lane.tag = self.clock.max(lane.tag).saturating_add(step);
+        if !std::mem::replace(&mut lane.in_over, true) {
+            self.over.push(Reverse((lane.tag, place)));
+        }
+    }
+
+    /// How far apart tasks that take `service` are served if lanes over their share get just [`FLOOR`], or less by their
+    /// weights.
+    fn at_least(&self, service: u64) -> u64 {
+        let apart = service.saturating_mul(FLOOR) / self.workers;
+        let less = self.tally.less(self.tally.over_weight);
+        (apart as f64 * less.max(1.0)) as u64
+    }
+
+    /// The next task, where some lanes are over their share.
+    pub(super) fn front_of_all(
+        &mut self,
+        lanes: &mut Lanes<T>,
+        within: Option<Front>,
+        now: u64,
+    ) -> Option<Front> {
+        let over = self.front_over(lanes);
+        if now >= self.floor
+            && let Some(over) = over
+        {
+            // Before all others, of either class.
+            return Some(Front { key: 0, ..over });
+        }
+        match (within, over) {
+            (Some(within), Some(over)) if over.key < within.key => Some(over),
+            (within, over) => within.or(over),
+        }
+    }
+
+    fn front_over(&mut self, lanes: &mut Lanes<T>) -> Option<Front> {
+        loop {
+            let mut first = self.over.peek_mut()?;
+            let Reverse((tag, place)) = *first;
+            let lane = &mut lanes[(place, self.class)];
+            match lane.over {
+                true if lane.tag > tag => first.0.0 = lane.tag,
+                true => {
+                    let since = lane.flood.front().map_or(0, |slot| slot.at);
+                    return Some(Front {
+                        key: self.turn.max(since),
+                        lane: place,
+                        since,
+                        over: true,
+                        place: lane.tag,
+                    });
+                }
+                false => {
+                    PeekMut::pop(first);
+                    lane.in_over = false;
+                    lanes.release(place);
+                }
+            }
+        }
+    }
+
+    /// The next task of lanes over their share: that of `front`, or one of a table that the worker's private cache
+    /// holds. With it what it is charged.
+    pub(in crate::queue) fn take_over(
+        &mut self,
+        lanes: &mut Lanes<T>,
+        front: Front,
+        worker: Option<usize>,
+        run: &Run,
+        now: u64,
+    ) -> Option<(Slot<T>, u64)> {
+        let place = self.choose_over(lanes, front, worker, run, now);
+        let lane = &mut lanes[(place, self.class)];
+        let slot = lane.pop()?;
+        let mean = lane.service.mean(self.typical);
+        let expected = mean.saturating_mul(slot.queries.into());
+        self.clock = self.clock.max(front.place);
+        let due = lane.charge(expected);
+        lane.tag = lane.tag.saturating_add(lane.step(due, self.workers));
+        let less = self.tally.less(self.tally.over_weight).max(1.0);
+        // Counted from now, if it was due earlier: others needed the time.
+        let apart = (self.apart(due) as f64 * less) as u64;
+        let lead = now.saturating_add(LEAD);
+        self.turn = front.key.max(now).saturating_add(apart).min(lead);
+        self.floor = now.saturating_add(self.at_least(expected));
+        self.taken(lanes, &slot, worker);
+        Some((slot, expected))
+    }
+
+    /// As [`Order::choose`].
+    fn choose_over(
+        &self,
+        lanes: &Lanes<T>,
+        front: Front,
+        worker: Option<usize>,
+        run: &Run,
+        now: u64,
+    ) -> Place {
+        let reorder = self.worth.reorder(self.reorder);
+        if self.run_length <= 1 || self.tally.over == 1 || reorder == Reorder::NONE {
+            return front.lane;
+        }
+        // Tables that flood wait for ever longer. How far they may be out of proportion must not grow with that.
+        let age = now.saturating_sub(front.since).min(LEAD);
+        // How far the tags get on in that time.
+        let ahead = (reorder.of(age) as f64 / self.tally.over_weight) as u64;
+        let latest = front.place.saturating_add(ahead);
+        let may_go = |place: Place| {
+            let lane = &lanes[(place, self.class)];
+            lane.over && lane.len > 0 && lane.tag <= latest
+        };
+        let last = run.table;
+        let last = last.and_then(|table| lanes.find_near(table, run.place));
+        if let Some(place) = last
+            && run.left > 0
+            && may_go(place)
+        {
+            return place;
+        }
+        let mine = |place: Place| {
+            let by = lanes[(place, self.class)].worker;
+            let worker = worker.map(|worker| worker as u32);
+            worker.is_some() && (by.is_none() || by == worker) && Some(place) != last
+        };
+        let ahead = self.over.as_slice().iter().take(LOOK_AHEAD as usize);
+        let mut ahead = ahead.map(|Reverse((_, place))| *place);
+        let found = ahead.find(|&place| mine(place) && may_go(place));
+        found.unwrap_or(front.lane)
+    }
+}
