@@ -145,6 +145,17 @@ impl Ladder {
         }
     }
 
+    /// Whether a worker that begins anew tries its own queue first, as it mostly does: where nothing has been started
+    /// and there are no other groups. Then it has tried that as [`Ladder::next`] would have said.
+    #[inline]
+    pub fn begins_with_own(&mut self, crossing: &Crossing, joins: bool) -> bool {
+        let begins = !joins && !crossing.is_priced();
+        if begins {
+            self.stage = Stage::JoinAgain;
+        }
+        begins
+    }
+
     /// The worker begins at the lowest level again.
     #[inline]
     pub fn again(&mut self) {

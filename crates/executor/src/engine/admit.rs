@@ -59,7 +59,7 @@ impl Engine {
         // they would come when most is done.
         let helpers = entry.state.last_units.load(Ordering::Relaxed);
         let push = |group, task| {
-            let pace = self.hub.push(group, entry.id, terms, task, at)?;
+            let pace = self.push(entry, group, &terms, task, at)?;
             if helpers > 1 {
                 // At most this task itself waits.
                 self.hub.rouse(group, helpers as usize - 1, 1);
@@ -86,9 +86,34 @@ impl Engine {
             goes_on: true,
             ..entry.state.options.terms(class)
         };
-        let push = |group, task| self.hub.push(group, entry.id, terms, task, now);
+        let push = |group, task| self.push(entry, group, &terms, task, now);
         self.find_place(entry, task, (now, class), push)
             .map_err(|unplaced| (unplaced.refusal, unplaced.load))
+    }
+
+    /// Puts a task that came at `at` into the queue of `group`, or hands it back.
+    #[inline(never)]
+    fn push(
+        &self,
+        entry: &TableEntry,
+        group: usize,
+        terms: &Terms,
+        task: Arc<dyn Task>,
+        at: Time,
+    ) -> Result<Pace, (Refusal, Arc<dyn Task>)> {
+        let terms = Terms {
+            place: entry.state.place_in(group),
+            ..*terms
+        };
+        let (pace, place) = self.hub.push(group, entry.id, terms, task, at)?;
+        if let Some(place) = place {
+            let is_home = |group| {
+                let domain = self.hub.crew.domain_of(group);
+                entry.state.homes.contains(domain)
+            };
+            entry.state.keep_place(group, place, is_home);
+        }
+        Ok(pace)
     }
 
     /// How many tasks of the table a queue may hold.

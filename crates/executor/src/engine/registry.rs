@@ -18,7 +18,7 @@ use super::timer::Timer;
 use crate::error::TableError;
 use crate::options::{KeptOptions, TableOptions};
 use crate::scheduler::{FreeCores, Pace};
-use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use crate::sync::{Mutex, OnceLock, Step, Swap, left_out};
 
 /// Shares of a table's references, at most. Each takes two cache lines.
@@ -142,8 +142,13 @@ pub(crate) struct TableState {
     pub(crate) options: KeptOptions,
     /// Workers that the last query that could be split had work for.
     pub(crate) last_units: AtomicU32,
+    /// A home's group, and where that one's queue keeps the table, each in half of the bits; or [`UNPLACED`].
+    place: AtomicU64,
     domains: u32,
 }
+
+/// No queue has told yet where it keeps a table.
+const UNPLACED: u64 = u64::MAX;
 
 /// Where a table lives: read with every submit, written by a remap.
 pub(crate) struct KeptHomes {
@@ -280,6 +285,24 @@ impl TableState {
         (first, (second != first).then_some(second))
     }
 
+    /// Where the queue of `group` keeps the table, if that is known here.
+    #[inline]
+    pub(crate) fn place_in(&self, group: usize) -> Option<u32> {
+        let place = self.place.load(Ordering::Relaxed);
+        (place >> 32 == group as u64 && place != UNPLACED).then_some(place as u32)
+    }
+
+    /// Takes note of where the queue of `group` keeps the table. Of several homes one is known: `is_home` says which
+    /// groups are homes.
+    #[cold]
+    pub(crate) fn keep_place(&self, group: usize, place: u32, is_home: impl Fn(usize) -> bool) {
+        let known = self.place.load(Ordering::Relaxed);
+        if known == UNPLACED || !is_home((known >> 32) as usize) {
+            let place = (group as u64) << 32 | u64::from(place);
+            self.place.store(place, Ordering::Relaxed);
+        }
+    }
+
     /// Takes note of how fast its tasks come.
     pub(crate) fn note(&self, pace: Pace) {
         let over_share = pace == Pace::OverShare;
@@ -360,6 +383,7 @@ impl Registry {
                 over_share: AtomicBool::new(false),
                 options: KeptOptions::new(options),
                 last_units: AtomicU32::new(0),
+                place: AtomicU64::new(UNPLACED),
                 domains: self.domains,
             }),
             timer: Arc::clone(&self.timer),

@@ -65,11 +65,13 @@ impl<T> Groups<T> {
     }
 
     /// A group under its lock. For what others don't see; [`Groups::hold`] shows them what has changed.
+    #[inline]
     pub(crate) fn lock(&self, group: usize) -> MutexGuard<'_, Group<T>> {
         self.list[group].state.lock()
     }
 
     /// A group under its lock. What changes of it is shown to others; if its queue becomes empty, `seats` are told.
+    #[inline]
     pub(super) fn hold<'a>(&'a self, group: usize, seats: &'a Seats) -> Held<'a, T> {
         let state = self.lock(group);
         Held {
@@ -77,6 +79,7 @@ impl<T> Groups<T> {
             seats,
             group,
             asleep: state.asleep(),
+            queued: state.queue.len(),
             state,
         }
     }
@@ -124,29 +127,41 @@ pub(super) struct Held<'a, T> {
     group: usize,
     /// How many of its workers sleep, as far as that is shown.
     asleep: usize,
+    /// How many tasks wait, as far as that is shown.
+    queued: usize,
     state: MutexGuard<'a, Group<T>>,
 }
 
 impl<T> Held<'_, T> {
     /// Shows what has changed, without releasing the lock.
+    #[inline]
     pub(super) fn show(&mut self) {
-        let (groups, group) = (self.groups, self.group);
-        let news = self.state.news();
-        let seen = &groups.list[group].seen;
-        if news.tasks {
-            seen.show_tasks(self.state.face());
-        }
-        if news.queued {
-            seen.show_queued(self.state.face().queued);
-            if self.state.is_drained() && groups.count() > 1 {
-                // Those who have stayed for what waited here go home.
-                self.seats.unpark_all();
-            }
-        }
+        let groups = self.groups;
         let asleep = self.state.asleep();
         if asleep != self.asleep {
             groups.cores.note_asleep(self.asleep, asleep);
             self.asleep = asleep;
+        }
+        let queued = self.state.queue.len();
+        if queued != self.queued {
+            groups.list[self.group].seen.show_queued(queued as u32);
+            self.queued = queued;
+        }
+        if groups.count() > 1 {
+            self.show_face();
+        }
+    }
+
+    /// Shows what other groups are to see.
+    fn show_face(&mut self) {
+        let (groups, group) = (self.groups, self.group);
+        let news = self.state.news();
+        if news.tasks {
+            groups.list[group].seen.show_tasks(self.state.face());
+            if self.state.is_drained() {
+                // Those who have stayed for what waited here go home.
+                self.seats.unpark_all();
+            }
         }
         // Not written unless they change: their cache lines are read with every task, by clients and workers.
         if !(news.needy || news.free || news.spare) {

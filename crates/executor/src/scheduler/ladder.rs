@@ -82,10 +82,19 @@ impl<T, U: Invite> Climb<'_, T, U> {
         if let Some((invitation, level)) = self.local.postponed.take() {
             return self.take_before(invitation, level);
         }
-        if let Some(invitation) = self.own_invitation() {
+        let joins = self.hub.invitations.may_be_in(self.local.group);
+        if joins && let Some(invitation) = self.own_invitation() {
             return Near::Found(Found::Invitation(invitation, StealLevel::Own));
         }
-        self.local.ladder.again();
+        let crossing = &self.hub.rules.crossing;
+        if self.local.ladder.begins_with_own(crossing, joins) {
+            match self.take_own() {
+                Near::Nothing => {}
+                near => return near,
+            }
+        } else {
+            self.local.ladder.again();
+        }
         loop {
             match self.attempt() {
                 Attempt::Join => {
@@ -349,9 +358,6 @@ impl<T, U> Climb<'_, T, U> {
         U: Invite,
     {
         let (invitations, local) = (&self.hub.invitations, &self.local);
-        if !invitations.may_be_in(local.group) {
-            return None;
-        }
         invitations.take_back(local.group, &local.invitations)
     }
 

@@ -82,8 +82,8 @@ fn hub_with(
 }
 
 fn push(hub: &TestHub, group: usize, table: TableId, task: u32) -> Result<(), (Refusal, u32)> {
-    hub.push(group, table, Terms::default(), task, hub.clock.now())
-        .map(drop)
+    let pushed = hub.push(group, table, Terms::default(), task, hub.clock.now());
+    pushed.map(|(pace, _)| pace).map(drop)
 }
 
 /// Runs until the hub is closed; returns how many tasks and invitations it ran.

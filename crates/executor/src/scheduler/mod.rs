@@ -150,6 +150,7 @@ impl<T, U> Hub<T, U> {
     }
 
     /// A group under its lock. What changes of it is shown to others.
+    #[inline]
     fn hold(&self, group: usize) -> Held<'_, T> {
         self.groups.hold(group, &self.seats)
     }

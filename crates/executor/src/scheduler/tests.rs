@@ -61,8 +61,8 @@ fn hub(steal: StealConfig, groups: &[Range<usize>]) -> (Hub<u32, u32>, Vec<Local
 }
 
 fn push(hub: &Hub<u32, u32>, group: usize, table: TableId, task: u32) {
-    hub.push(group, table, Terms::default(), task, hub.clock.now())
-        .unwrap();
+    let pushed = hub.push(group, table, Terms::default(), task, hub.clock.now());
+    pushed.map(|(pace, _)| pace).unwrap();
 }
 
 fn queued(hub: &Hub<u32, u32>, group: usize) -> usize {

@@ -10,7 +10,9 @@ use crate::sync::atomic::{Ordering, fence};
 use crate::sync::{Step, left_out};
 
 impl<T, U> Hub<T, U> {
-    /// Accepts `task`, which came at `at`, for `group` and wakes a worker that may run it, or hands it back.
+    /// Accepts `task`, which came at `at`, for `group` and wakes a worker that may run it, or hands it back. Says how
+    /// fast the table's tasks come, and where the queue keeps the table unless `terms` do.
+    #[inline(always)]
     pub(crate) fn push(
         &self,
         group: usize,
@@ -18,7 +20,7 @@ impl<T, U> Hub<T, U> {
         terms: Terms,
         task: T,
         at: Time,
-    ) -> Result<Pace, (Refusal, T)> {
+    ) -> Result<(Pace, Option<u32>), (Refusal, T)> {
         let pushed = self.hold(group).push(table, terms, task, at)?;
         if let Some(worker) = pushed.wake
             && !left_out(Step::PushWakes)
@@ -29,7 +31,7 @@ impl<T, U> Hub<T, U> {
             self.leave_to_spinning();
         }
         self.seek_help(group, pushed.unseen);
-        Ok(pushed.pace)
+        Ok((pushed.pace, pushed.place))
     }
 
     /// Accepts all of `tasks`, each with its queries, which came at `at`, for `group`, or hands all of them back. As

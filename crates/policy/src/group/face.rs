@@ -40,8 +40,6 @@ impl Crossing {
 /// How a group looks from outside.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Face {
-    /// Tasks that wait.
-    pub queued: u32,
     /// How long a task that comes now would wait, as far as is known: by its table's [`Pace`], then by its [`Class`].
     pub waits: [[Duration; 2]; 2],
     /// What a cold cache would cost the next task, or the last one if none waits.
@@ -72,8 +70,6 @@ pub struct Next {
 #[must_use]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct News {
-    /// [`Face::queued`].
-    pub queued: bool,
     /// [`Face::waits`], [`Face::price`] and [`Face::next`].
     pub tasks: bool,
     /// [`Face::needy`] and [`Face::needy_far`].

@@ -20,7 +20,7 @@
 //! }
 //! let came = Time::from_nanos(5_000);
 //! let pushed = group.push(TableId::default(), Terms::default(), "a query", came).unwrap();
-//! assert_eq!((pushed.wake, group.face().queued), (Some(1), 1));
+//! assert_eq!((pushed.wake, group.queue.len()), (Some(1), 1));
 //! ```
 
 mod away;
@@ -78,6 +78,8 @@ pub struct Group<T> {
 pub struct Pushed<W> {
     /// How fast its table's tasks come.
     pub pace: Pace,
+    /// Where the queue keeps the table, if the caller did not say.
+    pub place: Option<u32>,
     /// Workers to wake.
     pub wake: W,
     /// So many tasks none of the group's workers will see soon.
@@ -144,7 +146,7 @@ impl<T> Group<T> {
     }
 
     /// Accepts `task`, which came at `at`, or hands it back.
-    #[inline]
+    #[inline(always)]
     pub fn push(
         &mut self,
         table: TableId,
@@ -161,8 +163,13 @@ impl<T> Group<T> {
             false => self.wake_one(),
         };
         self.show_spare();
+        let place = match terms.place {
+            Some(_) => None,
+            None => self.queue.place_of(table),
+        };
         Ok(Pushed {
             pace,
+            place,
             wake,
             unseen: usize::from(wake.is_none() && !seen),
             left: seen && self.is_left_to_others(),
@@ -184,6 +191,7 @@ impl<T> Group<T> {
         let wake = self.wake(unseen);
         Ok(Pushed {
             pace,
+            place: None,
             unseen: unseen - wake.len(),
             wake,
             left: unseen < count && self.is_left_to_others(),
@@ -192,7 +200,7 @@ impl<T> Group<T> {
 
     /// The next task for one of the group's own workers, which comes back from another group's if it `returns`. `now`
     /// may be a little old.
-    #[inline]
+    #[inline(always)]
     pub fn take(&mut self, worker: usize, returns: bool, run: &mut Run, now: Time) -> Take<T> {
         if returns {
             self.away -= 1;
@@ -368,11 +376,13 @@ impl<T> Group<T> {
     /// that is worth crossing for already.
     #[inline]
     fn show_soon(&mut self, now: Time) -> bool {
+        if !self.crossing.is_possible() {
+            return false;
+        }
         let queued = self.queue.len() as u32;
         let (at, before) = self.looked_at;
         let is_alike = queued.abs_diff(before) <= before / ALIKE && now.since(at) < FRESH;
         if is_alike && self.face.needy {
-            (self.face.queued, self.news.queued) = (queued, true);
             return false;
         }
         self.show_at(now)
@@ -380,11 +390,10 @@ impl<T> Group<T> {
 
     /// Sets what others see of the queue at `now`. True if it has become worth crossing for.
     pub fn show_at(&mut self, now: Time) -> bool {
-        let queued = self.queue.len() as u32;
-        (self.face.queued, self.news.queued) = (queued, true);
         if !self.crossing.is_possible() {
             return false;
         }
+        let queued = self.queue.len() as u32;
         self.looked_at = (now, queued);
         self.news.tasks = true;
         let face = &mut self.face;
@@ -411,10 +420,14 @@ impl<T> Group<T> {
 
     /// Sets whether the group has workers to spare: a sleeper that it can do without, and nothing queued; and whether
     /// it may help groups that are far.
+    #[inline]
     fn show_spare(&mut self) {
-        if !self.crossing.is_possible() {
-            return;
+        if self.crossing.is_possible() {
+            self.set_spare();
         }
+    }
+
+    fn set_spare(&mut self) {
         let staff = self.staff();
         let spare = self.queue.is_empty() && has_surplus_worker(&staff);
         self.news.spare |= std::mem::replace(&mut self.face.spare, spare) != spare;
@@ -476,7 +489,7 @@ mod tests {
         // Two more are a 64th of them; the third is more.
         push(&mut group, 0, at);
         push(&mut group, 0, at);
-        assert_eq!((group.face().queued, group.face().waits), (130, seen));
+        assert_eq!(group.face().waits, seen);
         push(&mut group, 0, at);
         assert_ne!(group.face().waits, seen);
         let seen = group.face().waits;
@@ -489,6 +502,6 @@ mod tests {
         ));
         assert_eq!(group.face().next, seen);
         while let Take::Task { .. } = group.take(0, false, &mut run, at) {}
-        assert_eq!((group.face().queued, group.face().needy), (0, false));
+        assert!(!group.face().needy);
     }
 }

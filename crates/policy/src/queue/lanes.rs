@@ -55,7 +55,7 @@ impl<T> Lanes<T> {
     }
 
     /// As [`Lanes::find`], for whoever has seen them at `place` before.
-    #[inline]
+    #[inline(always)]
     pub(super) fn find_near(&self, table: TableId, place: Place) -> Option<Place> {
         match self.list.get(place as usize) {
             Some(seat) if seat.table == Some(table) => Some(place),
@@ -64,7 +64,7 @@ impl<T> Lanes<T> {
     }
 
     /// As [`Lanes::find_near`]; makes new ones if need be and if there is memory for them.
-    #[inline]
+    #[inline(always)]
     pub(super) fn find_or_add(
         &mut self,
         table: TableId,

@@ -131,7 +131,7 @@ impl<T> Queue<T> {
             discipline,
             workers: 0,
             lanes: Lanes::new(),
-            orders: [0, 1].map(|class| Order::new(class, &discipline)),
+            orders: Class::ALL.map(|class| Order::new(class, &discipline)),
             searched: SearchAt::default(),
             retired: Intake::default(),
             in_vain: 0,
@@ -143,6 +143,7 @@ impl<T> Queue<T> {
     }
 
     /// Tasks that wait.
+    #[inline]
     pub fn len(&self) -> usize {
         self.orders[0].len() + self.orders[1].len()
     }
@@ -178,6 +179,7 @@ impl<T> Queue<T> {
 
     /// Accepts `task` of `table`, which came at `at`, or hands it back. It counts as many accepted ones as it has
     /// queries.
+    #[inline(always)]
     pub fn push(
         &mut self,
         table: TableId,
@@ -185,10 +187,11 @@ impl<T> Queue<T> {
         task: T,
         at: Time,
     ) -> Result<Pace, (Refusal, T)> {
-        match self.accept(table, terms, 1, u64::from(terms.queries)) {
-            Ok(place) => Ok(self.append(place, terms, task, at)),
+        let queries = u64::from(terms.queries);
+        match self.accept(table, &terms, 1, queries) {
+            Ok(place) => Ok(self.append(place, &terms, task, at)),
             Err(refusal) => {
-                self.note_refused(refusal, table, terms, u64::from(terms.queries), at);
+                self.note_refused(refusal, table, &terms, queries, at);
                 Err((refusal, task))
             }
         }
@@ -204,28 +207,34 @@ impl<T> Queue<T> {
         at: Time,
     ) -> Result<Pace, (Refusal, Vec<(T, u32)>)> {
         let weight = tasks.iter().map(|&(_, queries)| u64::from(queries)).sum();
-        let place = match self.accept(table, terms, tasks.len(), weight) {
+        let place = match self.accept(table, &terms, tasks.len(), weight) {
             Ok(place) => place,
             Err(refusal) => {
-                self.note_refused(refusal, table, terms, weight, at);
+                self.note_refused(refusal, table, &terms, weight, at);
                 return Err((refusal, tasks));
             }
         };
         let mut pace = Pace::Within;
         for (task, queries) in tasks {
             terms.queries = queries;
-            pace = self.append(place, terms, task, at);
+            // Those before may have got their table's lane back from those over their share.
+            let order = &mut self.orders[terms.class as usize];
+            if order.make_room(&mut self.lanes, place, 1).is_err() {
+                std::process::abort()
+            }
+            pace = self.append(place, &terms, task, at);
         }
         Ok(pace)
     }
 
     /// What is refused for want of places was asked for, too: by that a table that floods is told from one that keeps
     /// as many tasks waiting as there are places for.
+    #[cold]
     fn note_refused(
         &mut self,
         refusal: Refusal,
         table: TableId,
-        terms: Terms,
+        terms: &Terms,
         queries: u64,
         at: Time,
     ) {
@@ -244,11 +253,11 @@ impl<T> Queue<T> {
     /// Makes room for so many tasks of `table` and counts them as `weight` accepted ones, or says why not. Gives the
     /// place of the table's lanes. Whatever has to grow is grown before anything is changed, so that a refusal for want
     /// of memory leaves the queue as it was; at most the table has got empty lanes.
-    #[inline]
+    #[inline(always)]
     fn accept(
         &mut self,
         table: TableId,
-        terms: Terms,
+        terms: &Terms,
         tasks: usize,
         weight: u64,
     ) -> Result<Place, Refusal> {
@@ -283,10 +292,10 @@ impl<T> Queue<T> {
     }
 
     /// [`Discipline::has_place`] for so many more tasks of a table of which `own` wait.
-    #[inline]
+    #[inline(always)]
     fn has_place(&self, own: usize, limit: usize, tasks: usize) -> bool {
         let waiting = self.len() + tasks;
-        let is_last_quarter = 4 * (self.discipline.limit - waiting) < self.discipline.limit;
+        let is_last_quarter = self.discipline.limit - waiting < self.discipline.limit.div_ceil(4);
         !is_last_quarter || {
             let tables = self.tables() + usize::from(own == 0);
             self.discipline
@@ -318,10 +327,9 @@ impl<T> Queue<T> {
         order.adopt(&mut self.lanes, slot, terms.weight);
     }
 
-    #[inline]
-    fn append(&mut self, place: Place, terms: Terms, task: T, at: Time) -> Pace {
+    #[inline(always)]
+    fn append(&mut self, place: Place, terms: &Terms, task: T, at: Time) -> Pace {
         let crowd = self.crowd(terms.class);
-        let slot = Slot::new(task, at.as_nanos(), place, terms.queries, terms.effort);
         let [interactive, bulk] = &mut self.orders;
         let (order, other) = match terms.class {
             Class::Interactive => (interactive, bulk),
@@ -330,12 +338,12 @@ impl<T> Queue<T> {
         if other.is_alone_over() {
             other.judge_suspect(&mut self.lanes, at.as_nanos(), crowd);
         }
-        order.append(&mut self.lanes, slot, terms.weight, crowd)
+        order.append(&mut self.lanes, place, task, terms, at.as_nanos(), crowd)
     }
 
     /// What a task of this class meets. In a queue that is more than half full nobody who fills it goes before those who
     /// do not.
-    #[inline]
+    #[inline(always)]
     fn crowd(&self, class: Class) -> Crowd {
         let is_crowded = self.len() > self.discipline.limit / 2;
         Crowd {
@@ -400,7 +408,7 @@ impl<T> Queue<T> {
     }
 
     /// Takes note of how long the last task of `run` took, at home or away.
-    #[inline]
+    #[inline(always)]
     fn learn(&mut self, run: &mut Run, away: bool) {
         let Some(took) = run.outcome() else { return };
         let Some(table) = run.table else { return };
@@ -409,7 +417,10 @@ impl<T> Queue<T> {
         };
         let order = &mut self.orders[run.class as usize];
         match took {
-            Some(took) => order.learn(&mut self.lanes, place, run, &took, away),
+            Some(took) => {
+                let lane = &mut self.lanes[(place, run.class as usize)];
+                order.learn(lane, run, &took, away);
+            }
             None => order.not_begun(&mut self.lanes, place, run),
         }
         if run.missed {
@@ -424,45 +435,30 @@ impl<T> Queue<T> {
 
     /// The next task for a worker: one of the group's, or with `None` a thief from another group, who knows by `run`
     /// which table it has taken before. `now` may be a little old.
+    #[inline(always)]
     pub fn take(&mut self, worker: Option<usize>, run: &mut Run, now: Time) -> Option<T> {
         self.learn(run, worker.is_none());
-        let at = now.as_nanos();
         let [interactive, bulk] = &mut self.orders;
-        let (class, slot, charged) = match interactive.is_plain() && bulk.len() == 0 {
-            true => {
-                let slot = interactive.take_within(&mut self.lanes, worker, run, at)?;
-                (Class::Interactive, slot, None)
-            }
-            false => self.take_of_all(worker, run, at)?,
+        let task = match interactive.is_plain() && bulk.len() == 0 {
+            true => interactive.take_within(&mut self.lanes, worker, run, now)?,
+            false => self.take_of_all(worker, run, now)?,
         };
-        let table = self.lanes.list[slot.lane as usize].table;
-        let length = self.discipline.run_length;
-        run.begin(table, (&slot, charged), class, length, now);
-        run.expected = None;
-        if slot.effort.is_some() && !self.is_empty() {
-            let usual = self.orders[class as usize].usual(&mut self.lanes, &slot, at);
-            run.expected = usual.map(Duration::from_nanos);
-        }
-        slot.task
+        run.expected = match run.effort.is_some() && !self.is_empty() {
+            true => self.orders[run.class as usize].usual(&mut self.lanes, run, now),
+            false => None,
+        };
+        Some(task)
     }
 
-    /// The next task where bulk tasks wait, or some of tables over their share; with its class, and what the table is
-    /// charged.
-    fn take_of_all(
-        &mut self,
-        worker: Option<usize>,
-        run: &Run,
-        now: u64,
-    ) -> Option<(Class, Slot<T>, Option<u64>)> {
-        let fronts = self.fronts(now);
+    /// The next task where bulk tasks wait, or some of tables over their share.
+    #[cold]
+    fn take_of_all(&mut self, worker: Option<usize>, run: &mut Run, now: Time) -> Option<T> {
+        let fronts = self.fronts(now.as_nanos());
         let (class, front) = self.next(fronts)?;
-        let (order, lanes) = (&mut self.orders[class as usize], &mut self.lanes);
+        let order = &mut self.orders[class as usize];
         match front.over {
-            true => {
-                let (slot, charged) = order.take_over(lanes, front, worker, run, now)?;
-                Some((class, slot, Some(charged)))
-            }
-            false => Some((class, order.take_within(lanes, worker, run, now)?, None)),
+            true => order.take_over(&mut self.lanes, front, worker, run, now),
+            false => order.take_within(&mut self.lanes, worker, run, now),
         }
     }
 

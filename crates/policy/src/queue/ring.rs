@@ -2,9 +2,9 @@
 
 use std::collections::{TryReserveError, VecDeque};
 
-use super::Effort;
 use super::lane::Lane;
 use super::lanes::{Lanes, NOWHERE, Place};
+use super::{Effort, Terms};
 
 /// A waiting task. Times are nanoseconds since the hub was made.
 pub(super) struct Slot<T> {
@@ -41,7 +41,7 @@ impl<T> Slot<T> {
         effort: None,
     };
 
-    #[inline]
+    #[inline(always)]
     fn take(&mut self) -> Self {
         Self {
             task: self.task.take(),
@@ -74,24 +74,25 @@ impl<T> Ring<T> {
         }
     }
 
+    #[inline(always)]
     fn at(&self, position: u32) -> usize {
         position as usize & self.slots.len().wrapping_sub(1)
     }
 
     /// The slot at a position between the oldest task and the newest.
-    #[inline]
+    #[inline(always)]
     pub(super) fn slot(&self, position: u32) -> &Slot<T> {
         &self.slots[self.at(position)]
     }
 
-    #[inline]
+    #[inline(always)]
     fn slot_mut(&mut self, position: u32) -> &mut Slot<T> {
         let at = self.at(position);
         &mut self.slots[at]
     }
 
     /// The oldest task.
-    #[inline]
+    #[inline(always)]
     pub(super) fn front(&self) -> Option<&Slot<T>> {
         (self.len > 0).then(|| self.slot(self.head))
     }
@@ -104,42 +105,55 @@ impl<T> Ring<T> {
     }
 
     /// Tasks and holes between the oldest and the newest.
+    #[inline]
     fn span(&self) -> u32 {
         self.tail.wrapping_sub(self.head)
     }
 
     /// Whether so many more tasks need no memory.
-    #[inline]
+    #[inline(always)]
     pub(super) fn has_room(&self, tasks: usize) -> bool {
         self.slots.len() - self.span() as usize >= tasks
     }
 
     /// Adds a task of `lane`, for which there is room. Whoever was held up on the way here stands behind those who came
     /// meanwhile.
-    #[inline]
-    pub(super) fn append(&mut self, lane: &mut Lane<T>, mut slot: Slot<T>) {
+    #[inline(always)]
+    pub(super) fn append(
+        &mut self,
+        lane: &mut Lane<T>,
+        place: Place,
+        task: T,
+        terms: &Terms,
+        at: u64,
+    ) {
         let position = self.tail;
-        self.newest = self.newest.max(slot.at);
-        slot.at = self.newest;
+        self.newest = self.newest.max(at);
         match lane.len {
             0 => lane.first = position,
             _ => self.slot_mut(lane.last).next = position,
         }
         lane.last = position;
         lane.len += 1;
-        *self.slot_mut(position) = slot;
+        let at = self.newest;
+        let slot = self.slot_mut(position);
+        slot.task = Some(task);
+        slot.at = at;
+        slot.lane = place;
+        slot.queries = terms.queries;
+        slot.effort = terms.effort;
         self.tail = position.wrapping_add(1);
         self.len += 1;
     }
 
     /// Takes the first task of `lane` out.
-    #[inline]
+    #[inline(always)]
     pub(super) fn pop(&mut self, lane: &mut Lane<T>) -> Slot<T> {
         self.remove(lane, lane.first)
     }
 
     /// Takes the task of `lane` at this position out.
-    #[inline]
+    #[inline(always)]
     pub(super) fn remove(&mut self, lane: &mut Lane<T>, position: u32) -> Slot<T> {
         let slot = self.slot_mut(position).take();
         self.len -= 1;
@@ -183,7 +197,7 @@ impl<T> Ring<T> {
 
     /// Whether a search that has come to `at` is through.
     pub(super) fn is_end(&self, at: u32) -> bool {
-        self.tail.wrapping_sub(at) > self.span() || at == self.tail
+        at == self.tail
     }
 
     /// Makes room for so many more tasks, if there is memory.

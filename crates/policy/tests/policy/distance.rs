@@ -83,7 +83,7 @@ impl Sockets {
 
 impl Faces for Sockets {
     fn queued(&self, group: usize) -> u32 {
-        self.face(group).queued
+        self.groups[group].queue.len() as u32
     }
 
     fn wait(&self, group: usize, class: Class, pace: Pace) -> Duration {

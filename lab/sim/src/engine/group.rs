@@ -78,7 +78,7 @@ impl IndexMut<usize> for Groups {
 
 impl Faces for Groups {
     fn queued(&self, group: usize) -> u32 {
-        self[group].state.face().queued
+        self[group].state.queue.len() as u32
     }
 
     fn wait(&self, group: usize, class: Class, pace: Pace) -> Duration {

@@ -8,7 +8,8 @@
 //!     early = how much later it would have come, were tasks service time / (SHARE * workers) * largest weight / own apart
 //!     over the share if it is TOO_FAST early, refused tasks included
 //!         or its work exceeds TOO_FAST, or MANY tasks of it wait that nobody knows,
-//!             and it is FAR_MORE times the other lanes' mean, or next when one comes of a lane in which none waits
+//!             and it is FAR_MORE times the other lanes' mean,
+//!             or it is next, and FAR_MORE than a task that comes of a lane in which none waits
 //!         or the queue is half full and it has half as many tasks as an average lane
 //!     suspected of that, while nothing waits of other tables
 //!     within again if empty, or if weights are equal and it is TOO_FAST / 2 early, and no more than that waits
@@ -33,14 +34,16 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, TryReserveError, VecDeque};
 use std::time::Duration;
 
+use chiplet_table::Class;
+
 use super::lane::Lane;
 use super::lanes::{Lanes, NOWHERE, Place};
 use super::ring::{Ring, Slot};
 use super::service::{ASSUMED, Cold, Took, follow};
-use super::terms::Run;
+use super::terms::{Run, Terms};
 use super::weights::Tally;
 use super::{Discipline, Pace};
-use crate::TableId;
+use crate::{TableId, Time};
 use runs::{Reorder, Worth};
 
 /// The part of its domain's time that a table may ask for before its tasks are too early: as much as it may have of the
@@ -99,7 +102,7 @@ pub(super) struct Front {
 
 pub(super) struct Order<T> {
     /// Which lanes are its own.
-    class: usize,
+    class: Class,
     run_length: u32,
     reorder: Reorder,
     workers: u64,
@@ -160,7 +163,7 @@ impl SearchAt {
 }
 
 impl<T> Order<T> {
-    pub(super) fn new(class: usize, discipline: &Discipline) -> Self {
+    pub(super) fn new(class: Class, discipline: &Discipline) -> Self {
         Self {
             class,
             run_length: discipline.run_length,
@@ -190,7 +193,7 @@ impl<T> Order<T> {
         (self.too_much, self.too_many) = (EARLY * self.workers, MANY * self.workers);
         self.apart = (SHARE.1 << 32) / (SHARE.0 * self.workers);
         for seat in &mut lanes.list {
-            let lane = &mut seat.lanes[self.class];
+            let lane = &mut seat.lanes[self.class as usize];
             lane.apart = self.apart(lane.cost);
         }
     }
@@ -245,56 +248,42 @@ impl<T> Order<T> {
     }
 
     /// Makes sure that [`Order::append`] of so many tasks to the lane at `place` needs no memory.
-    #[inline]
+    #[inline(always)]
     pub(super) fn make_room(
         &mut self,
         lanes: &mut Lanes<T>,
         place: Place,
         tasks: usize,
     ) -> Result<(), TryReserveError> {
-        let lane = &mut lanes[(place, self.class)];
-        if lane.over {
-            lane.flood.try_reserve(tasks)
-        } else if self.ring.has_room(tasks) {
-            Ok(())
-        } else {
-            self.ring.make_room(lanes, self.class, tasks)
+        let lane = &mut lanes[(place, self.class as usize)];
+        match lane.over {
+            true => lane.flood.try_reserve(tasks),
+            false if self.ring.has_room(tasks) => Ok(()),
+            false => self.ring.make_room(lanes, self.class as usize, tasks),
         }
     }
 
     /// Adds a task, for which there is room, to its lane.
-    #[inline]
+    #[inline(always)]
     pub(super) fn append(
         &mut self,
         lanes: &mut Lanes<T>,
-        slot: Slot<T>,
-        weight: f32,
+        place: Place,
+        task: T,
+        terms: &Terms,
+        at: u64,
         crowd: Crowd,
     ) -> Pace {
-        let (place, at, queries) = (slot.lane, slot.at, u64::from(slot.queries));
-        let lane = &mut lanes[(place, self.class)];
-        self.tally.join(lane, weight);
-        let apart = self.by_weight(lane.apart.saturating_mul(queries), weight);
-        lane.ask(at, apart, LEAD);
-        lane.queries += queries;
-        self.queued += 1;
-        let work = queries.wrapping_mul(lane.cost);
-        self.work = self.work.wrapping_add(work);
+        let lane = &mut lanes[(place, self.class as usize)];
         if lane.over {
-            self.work_over = self.work_over.wrapping_add(work);
-            lane.append(slot);
-            return self.calm(lanes, place, at, crowd);
+            let slot = Slot::new(task, at, place, terms.queries, terms.effort);
+            return self.append_over(lanes, slot, terms.weight, crowd);
         }
-        if !self.ring.has_room(1) {
-            // One of several tasks at once, of which those before have got their lane back from those over their share.
-            let room = self.ring.make_room(lanes, self.class, 1);
-            room.unwrap_or_else(|_| std::process::abort());
-        }
-        let lane = &mut lanes[(place, self.class)];
-        self.ring.append(lane, slot);
+        self.joins(lane, (at, terms.queries.into()), terms.weight);
+        self.ring.append(lane, place, task, terms, at);
         let is_calm = match lane.len {
             1 => self.work <= self.too_much && self.queued as u64 <= self.too_many,
-            _ => !self.is_much(lane),
+            _ => !self.is_most(lane),
         };
         if is_calm && lane.early(at) <= EARLY && self.suspect == NOWHERE && crowd.much.is_none() {
             return Pace::Within;
@@ -302,38 +291,44 @@ impl<T> Order<T> {
         self.judge(lanes, place, at, crowd)
     }
 
+    /// A task that came at `at` is about to wait in a lane.
+    #[inline(always)]
+    fn joins(&mut self, lane: &mut Lane<T>, (at, queries): (u64, u64), weight: f32) {
+        self.tally.join(lane, weight);
+        let apart = self.by_weight(lane.apart.wrapping_mul(queries), weight);
+        lane.ask(at, apart, LEAD);
+        lane.queries += queries;
+        self.queued += 1;
+        self.work = self.work.wrapping_add(queries.wrapping_mul(lane.cost));
+    }
+
     /// Adds tasks that came elsewhere, the oldest first, each with its table's weight.
     pub(super) fn adopt(&mut self, lanes: &mut Lanes<T>, slot: Slot<T>, weight: f32) {
         let (place, queries) = (slot.lane, u64::from(slot.queries));
-        let lane = &mut lanes[(place, self.class)];
-        self.tally.join(lane, weight);
-        lane.queries += queries;
-        self.queued += 1;
-        let work = queries.wrapping_mul(lane.cost);
-        self.work = self.work.wrapping_add(work);
-        if lane.over {
-            self.work_over = self.work_over.wrapping_add(work);
-            lane.append(slot);
+        if lanes[(place, self.class as usize)].over {
+            let crowd = Crowd {
+                much: None,
+                is_mixed: true,
+            };
+            self.append_over(lanes, slot, weight, crowd);
             return;
         }
+        let lane = &mut lanes[(place, self.class as usize)];
+        self.joins(lane, (slot.at, queries), weight);
         lane.len += 1;
         let one = VecDeque::from([slot]);
-        if self.ring.rebuild(lanes, self.class, one, 0).is_err() {
+        if self
+            .ring
+            .rebuild(lanes, self.class as usize, one, 0)
+            .is_err()
+        {
             std::process::abort();
         }
     }
 
     /// Takes note of how long a task took, at home or away.
-    #[inline]
-    pub(super) fn learn(
-        &mut self,
-        lanes: &mut Lanes<T>,
-        place: Place,
-        run: &Run,
-        took: &Took,
-        away: bool,
-    ) {
-        let lane = &mut lanes[(place, self.class)];
+    #[inline(always)]
+    pub(super) fn learn(&mut self, lane: &mut Lane<T>, run: &Run, took: &Took, away: bool) {
         if let Some(charged) = run.charged
             && lane.over
         {
@@ -341,27 +336,24 @@ impl<T> Order<T> {
         }
         let each = took.each(run.queries);
         let home = lane.service.home;
-        if !away && home > 0 {
-            self.worth.note(run.follows, each.spent, home);
-        }
         lane.service.learn(&each, run.effort, away, self.typical);
-        self.reprice(lanes, place);
-        match away {
-            true => {
-                let home = lanes[(place, self.class)].service.home;
-                self.cold.note(each.spent, home);
+        if away {
+            self.cold.note(each.spent, home);
+        } else {
+            self.typical = follow(self.typical, each.spent, self.typical);
+            if home > 0 {
+                self.worth.note(run.follows, each.spent, home);
             }
-            false => self.typical = follow(self.typical, each.spent, self.typical),
         }
+        self.reprice(lane);
         if home == 0 && !away {
-            self.known(&mut lanes[(place, self.class)], took.ended.as_nanos());
+            self.known(lane, took.ended.as_nanos());
         }
     }
 
     /// What the queries of a lane cost is known a little better.
-    #[inline]
-    fn reprice(&mut self, lanes: &mut Lanes<T>, place: Place) {
-        let lane = &mut lanes[(place, self.class)];
+    #[inline(always)]
+    fn reprice(&mut self, lane: &mut Lane<T>) {
         let before = lane.work();
         lane.cost = lane.service.cost();
         lane.apart = ((u128::from(lane.cost) * u128::from(self.apart)) >> 32) as u64;
@@ -382,13 +374,14 @@ impl<T> Order<T> {
 
     /// Takes note of so many tasks of the lane at `place` that were not begun because of their deadlines.
     pub(super) fn missed(&mut self, lanes: &mut Lanes<T>, place: Place, tasks: u64) {
-        lanes[(place, self.class)].service.miss(tasks);
-        self.reprice(lanes, place);
+        let lane = &mut lanes[(place, self.class as usize)];
+        lane.service.miss(tasks);
+        self.reprice(lane);
     }
 
     /// A task that was taken was not begun: because of its deadline if it was missed, else because it was dead.
     pub(super) fn not_begun(&mut self, lanes: &mut Lanes<T>, place: Place, run: &Run) {
-        let lane = &mut lanes[(place, self.class)];
+        let lane = &mut lanes[(place, self.class as usize)];
         if let Some(charged) = run.charged
             && lane.over
         {
@@ -400,9 +393,10 @@ impl<T> Order<T> {
     }
 
     /// How long a task with a deadline that begins at `now` usually takes, if that is known.
-    pub(super) fn usual(&self, lanes: &mut Lanes<T>, slot: &Slot<T>, now: u64) -> Option<u64> {
-        let service = &mut lanes[(slot.lane, self.class)].service;
-        service.usual(slot.effort?, slot.queries, now)
+    pub(super) fn usual(&self, lanes: &mut Lanes<T>, run: &Run, now: Time) -> Option<Duration> {
+        let service = &mut lanes[(run.place, self.class as usize)].service;
+        let usual = service.usual(run.effort?, run.queries, now.as_nanos());
+        usual.map(Duration::from_nanos)
     }
 
     /// The task that is next in order at `now`.
@@ -421,32 +415,34 @@ impl<T> Order<T> {
     }
 
     /// The next task within its table's share for a worker: the oldest, or one that may go out of turn.
-    #[inline]
+    #[inline(always)]
     pub(super) fn take_within(
         &mut self,
         lanes: &mut Lanes<T>,
         worker: Option<usize>,
-        run: &Run,
-        now: u64,
-    ) -> Option<Slot<T>> {
+        run: &mut Run,
+        now: Time,
+    ) -> Option<T> {
+        let at = now.as_nanos();
         let front = self.ring.front()?;
-        let place = self.choose(lanes, front, worker, run, now);
-        let lane = &mut lanes[(place, self.class)];
+        let place = self.choose(lanes, front, worker, run, at);
+        let seat = &mut lanes.list[place as usize];
+        let lane = &mut seat.lanes[self.class as usize];
         let slot = self.ring.pop(lane);
         if place == self.suspect {
-            self.turn = now.saturating_add(lane.apart.min(LEAD));
+            self.turn = at.saturating_add(lane.apart.min(LEAD));
         }
-        self.taken(lanes, &slot, worker);
-        Some(slot)
-    }
-
-    /// A task does not wait any more.
-    #[inline]
-    fn taken(&mut self, lanes: &mut Lanes<T>, slot: &Slot<T>, worker: Option<usize>) {
-        let lane = &mut lanes[(slot.lane, self.class)];
         if let Some(worker) = worker {
             lane.worker = Some(worker as u32);
         }
+        self.leaves(lane, &slot);
+        run.begin(seat.table, (&slot, None), self.class, self.run_length, now);
+        slot.task
+    }
+
+    /// A task does not wait any more.
+    #[inline(always)]
+    fn leaves(&mut self, lane: &mut Lane<T>, slot: &Slot<T>) {
         let queries = u64::from(slot.queries);
         lane.queries -= queries;
         self.queued -= 1;
@@ -465,7 +461,7 @@ impl<T> Order<T> {
 
     /// Which lane's task is next: that of `front`, or out of turn that of a table which the worker's private cache
     /// holds.
-    #[inline]
+    #[inline(always)]
     fn choose(
         &self,
         lanes: &Lanes<T>,
@@ -484,7 +480,7 @@ impl<T> Order<T> {
             .and_then(|table| lanes.find_near(table, run.place))
             .unwrap_or(NOWHERE);
         if run.left > 0 && last != NOWHERE {
-            let lane = &lanes[(last, self.class)];
+            let lane = &lanes[(last, self.class as usize)];
             if lane.len > 0 && !lane.over && self.ring.slot(lane.first).at <= latest {
                 return last;
             }
@@ -495,7 +491,7 @@ impl<T> Order<T> {
         // Of the first lanes in order, one that no other worker has in its cache. The table whose run is over comes
         // last.
         let is_mine = |place: Place| {
-            let by = lanes[(place, self.class)].worker;
+            let by = lanes[(place, self.class as usize)].worker;
             place != last && by.is_none_or(|by| by == worker as u32)
         };
         let mut ahead = self.ring.ahead(LOOK_AHEAD);
@@ -515,7 +511,7 @@ impl<T> Order<T> {
         mut dead: impl FnMut(&T) -> bool,
         mut out: impl FnMut(TableId, f32, Slot<T>),
     ) -> bool {
-        let class = self.class;
+        let class = self.class as usize;
         let mut tell = |lanes: &Lanes<T>, slot: Slot<T>| {
             let seat = &lanes.list[slot.lane as usize];
             if let Some(table) = seat.table {
@@ -524,8 +520,9 @@ impl<T> Order<T> {
         };
         while let Some(position) = self.ring.find(&mut at.slot, steps, &mut dead) {
             let place = self.ring.slot(position).lane;
-            let slot = self.ring.remove(&mut lanes[(place, class)], position);
-            self.taken(lanes, &slot, None);
+            let lane = &mut lanes[(place, class)];
+            let slot = self.ring.remove(lane, position);
+            self.leaves(lane, &slot);
             tell(lanes, slot);
         }
         if !self.ring.is_end(at.slot) {
@@ -540,8 +537,9 @@ impl<T> Order<T> {
             let lane = &mut lanes[(at.lane as Place, class)];
             let is_through = lane.extract(&mut at.task, steps, &mut dead, |slot| gone.push(slot));
             for slot in gone {
-                lanes[(slot.lane, class)].len -= 1;
-                self.taken(lanes, &slot, None);
+                let lane = &mut lanes[(slot.lane, class)];
+                lane.len -= 1;
+                self.leaves(lane, &slot);
                 tell(lanes, slot);
             }
             if !is_through {

@@ -5,6 +5,7 @@ use std::collections::binary_heap::PeekMut;
 
 use super::runs::Reorder;
 use super::{Crowd, EARLY, FAR_MORE, FLOOR, Front, LEAD, LOOK_AHEAD, Order};
+use crate::Time;
 use crate::queue::Pace;
 use crate::queue::lane::Lane;
 use crate::queue::lanes::{Lanes, NOWHERE, Place};
@@ -20,7 +21,8 @@ impl<T> Order<T> {
     }
 
     /// Whether much of a lane waits, and far more than of others.
-    fn is_most(&self, lane: &Lane<T>) -> bool {
+    #[inline]
+    pub(super) fn is_most(&self, lane: &Lane<T>) -> bool {
         self.is_much(lane)
             && match lane.cost {
                 0 => self.is_far_more(lane.len.into(), self.queued as u64),
@@ -30,6 +32,7 @@ impl<T> Order<T> {
 
     /// Whether `own` of `all` is [`FAR_MORE`] times as much as of each of the others, on average over the lanes in which
     /// tasks wait.
+    #[inline]
     fn is_far_more(&self, own: u64, all: u64) -> bool {
         let others = u64::from(self.tally.lanes.saturating_sub(1)).max(1);
         own > FAR_MORE * (all.saturating_sub(own) / others)
@@ -49,7 +52,7 @@ impl<T> Order<T> {
             self.judge_suspect(lanes, now, crowd);
         }
         let suspect = std::mem::replace(&mut self.suspect, NOWHERE);
-        let class = self.class;
+        let class = self.class as usize;
         if lanes[(place, class)].len == 1 {
             self.clear_way(lanes, place, now);
         }
@@ -68,15 +71,19 @@ impl<T> Order<T> {
         Pace::OverShare
     }
 
-    /// A task has come to the lane at `place`, in which none waits. It does not wait for those of which much does.
+    /// A task has come to the lane at `place`, in which no other waits. It does not wait for lanes of which much does, and
+    /// far more than of its own.
     fn clear_way(&mut self, lanes: &mut Lanes<T>, place: Place, now: u64) {
+        let lane = &lanes[(place, self.class as usize)];
+        let own = lane.service.mean(self.typical).saturating_mul(lane.queries);
         while let Some(first) = self.ring.front().map(|slot| slot.lane) {
-            let lane = &lanes[(first, self.class)];
-            if first == place || !self.is_much(lane) {
+            let lane = &lanes[(first, self.class as usize)];
+            let is_far_more = lane.cost == 0 || lane.work() > FAR_MORE.saturating_mul(own);
+            if first == place || !self.is_much(lane) || !is_far_more {
                 return;
             }
             self.mark_over(lanes, first, now);
-            if !lanes[(first, self.class)].over {
+            if !lanes[(first, self.class as usize)].over {
                 return;
             }
         }
@@ -86,7 +93,7 @@ impl<T> Order<T> {
     #[cold]
     pub(in crate::queue) fn judge_suspect(&mut self, lanes: &mut Lanes<T>, now: u64, crowd: Crowd) {
         let place = std::mem::replace(&mut self.suspect, NOWHERE);
-        if place == NOWHERE || !self.floods(&lanes[(place, self.class)], now, crowd) {
+        if place == NOWHERE || !self.floods(&lanes[(place, self.class as usize)], now, crowd) {
             return;
         }
         let turn = self.turn;
@@ -94,16 +101,21 @@ impl<T> Order<T> {
         self.turn = self.turn.max(turn);
     }
 
-    /// A task has come to a lane over its share: whether that is within again.
+    /// A task comes to a lane over its share, which may get within it again.
     #[cold]
-    pub(super) fn calm(
+    pub(super) fn append_over(
         &mut self,
         lanes: &mut Lanes<T>,
-        place: Place,
-        now: u64,
+        slot: Slot<T>,
+        weight: f32,
         crowd: Crowd,
     ) -> Pace {
-        let lane = &lanes[(place, self.class)];
+        let (place, now, queries) = (slot.lane, slot.at, u64::from(slot.queries));
+        let lane = &mut lanes[(place, self.class as usize)];
+        self.joins(lane, (now, queries), weight);
+        self.work_over = self.work_over.wrapping_add(queries.wrapping_mul(lane.cost));
+        lane.append(slot);
+        let lane = &lanes[(place, self.class as usize)];
         let is_calm = 2 * lane.early(now) <= EARLY
             && 2 * lane.work() <= self.too_much
             && !self.is_most(lane)
@@ -118,7 +130,7 @@ impl<T> Order<T> {
     /// A lane is over its share no more: its tasks wait in order of arrival again. Looks at all that waits; false if
     /// there is no memory for that.
     fn readmit(&mut self, lanes: &mut Lanes<T>, place: Place) -> bool {
-        let class = self.class;
+        let class = self.class as usize;
         let flood = std::mem::take(&mut lanes[(place, class)].flood);
         if let Err((_, flood)) = self.ring.rebuild(lanes, class, flood, 0) {
             lanes[(place, class)].flood = flood;
@@ -139,7 +151,7 @@ impl<T> Order<T> {
         at: u64,
         crowd: Crowd,
     ) {
-        let lane = &mut lanes[(place, self.class)];
+        let lane = &mut lanes[(place, self.class as usize)];
         let apart = lane.apart.saturating_mul(queries);
         lane.ask(at, self.by_weight(apart, lane.weight), LEAD);
         if crowd.much.is_some() {
@@ -149,7 +161,7 @@ impl<T> Order<T> {
 
     /// Puts a lane with waiting tasks among those over their share, if there is memory for that.
     fn mark_over(&mut self, lanes: &mut Lanes<T>, place: Place, now: u64) {
-        let lane = &mut lanes[(place, self.class)];
+        let lane = &mut lanes[(place, self.class as usize)];
         let tasks = lane.len;
         if self.over.try_reserve(1).is_err() || lane.flood.try_reserve(tasks as usize).is_err() {
             return;
@@ -209,7 +221,7 @@ impl<T> Order<T> {
         loop {
             let mut first = self.over.peek_mut()?;
             let Reverse((tag, place)) = *first;
-            let lane = &mut lanes[(place, self.class)];
+            let lane = &mut lanes[(place, self.class as usize)];
             match lane.over {
                 true if lane.tag > tag => first.0.0 = lane.tag,
                 true => {
@@ -232,18 +244,23 @@ impl<T> Order<T> {
     }
 
     /// The next task of lanes over their share: that of `front`, or one of a table that the worker's private cache
-    /// holds. With it what it is charged.
+    /// holds.
     pub(in crate::queue) fn take_over(
         &mut self,
         lanes: &mut Lanes<T>,
         front: Front,
         worker: Option<usize>,
-        run: &Run,
-        now: u64,
-    ) -> Option<(Slot<T>, u64)> {
-        let place = self.choose_over(lanes, front, worker, run, now);
-        let lane = &mut lanes[(place, self.class)];
+        run: &mut Run,
+        now: Time,
+    ) -> Option<T> {
+        let at = now.as_nanos();
+        let place = self.choose_over(lanes, front, worker, run, at);
+        let seat = &mut lanes.list[place as usize];
+        let lane = &mut seat.lanes[self.class as usize];
         let slot = lane.pop()?;
+        if let Some(worker) = worker {
+            lane.worker = Some(worker as u32);
+        }
         let mean = lane.service.mean(self.typical);
         let expected = mean.saturating_mul(slot.queries.into());
         self.clock = self.clock.max(front.place);
@@ -252,11 +269,13 @@ impl<T> Order<T> {
         let less = self.tally.less(self.tally.over_weight).max(1.0);
         // Counted from now, if it was due earlier: others needed the time.
         let apart = (self.apart(due) as f64 * less) as u64;
-        let lead = now.saturating_add(LEAD);
-        self.turn = front.key.max(now).saturating_add(apart).min(lead);
-        self.floor = now.saturating_add(self.at_least(expected));
-        self.taken(lanes, &slot, worker);
-        Some((slot, expected))
+        let lead = at.saturating_add(LEAD);
+        self.turn = front.key.max(at).saturating_add(apart).min(lead);
+        self.floor = at.saturating_add(self.at_least(expected));
+        self.leaves(lane, &slot);
+        let taken = (&slot, Some(expected));
+        run.begin(seat.table, taken, self.class, self.run_length, now);
+        slot.task
     }
 
     /// As [`Order::choose`].
@@ -278,7 +297,7 @@ impl<T> Order<T> {
         let ahead = (reorder.of(age) as f64 / self.tally.over_weight) as u64;
         let latest = front.place.saturating_add(ahead);
         let may_go = |place: Place| {
-            let lane = &lanes[(place, self.class)];
+            let lane = &lanes[(place, self.class as usize)];
             lane.over && lane.len > 0 && lane.tag <= latest
         };
         let last = run.table;
@@ -290,7 +309,7 @@ impl<T> Order<T> {
             return place;
         }
         let mine = |place: Place| {
-            let by = lanes[(place, self.class)].worker;
+            let by = lanes[(place, self.class as usize)].worker;
             let worker = worker.map(|worker| worker as u32);
             worker.is_some() && (by.is_none() || by == worker) && Some(place) != last
         };

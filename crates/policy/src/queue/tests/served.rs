@@ -159,6 +159,43 @@ fn a_table_that_asks_for_little_hardly_waits_for_one_that_floods() {
 }
 
 #[test]
+fn a_tables_first_task_does_not_wait_for_bursts_of_others_however_many_those_are() {
+    const QUERY: Duration = Duration::from_millis(2);
+    let long = Discipline {
+        limit: 1_000,
+        table_limit: 1_000,
+        ..PLAIN
+    };
+    for known in [false, true] {
+        let mut bench = Bench::new(long, 1);
+        if known {
+            (0..4).for_each(|slot| bench.push(slot, 0));
+            assert_eq!(bench.drain(QUERY).len(), 4);
+        }
+        (0..90).for_each(|task| bench.push(task % 3, task));
+        bench.now += micros(1);
+        bench.push(3, 1_000);
+        // One of those that have their turn may go first.
+        let first: Vec<_> = (0..2).filter_map(|_| bench.run(QUERY)).collect();
+        assert!(first.contains(&1_000), "known: {known}, {first:?}");
+        assert_eq!(bench.drain(QUERY).len(), 89);
+    }
+}
+
+#[test]
+fn tables_of_one_long_task_each_are_served_as_they_come() {
+    let mut bench = Bench::new(PLAIN, 1);
+    for _ in 0..3 {
+        for slot in 0..5 {
+            bench.push(slot, slot);
+            bench.now += micros(1);
+        }
+        assert_eq!(bench.drain(Duration::from_millis(50)), [0, 1, 2, 3, 4]);
+        bench.now += Duration::from_secs(1);
+    }
+}
+
+#[test]
 fn a_table_that_flooded_has_its_share_again_soon_after() {
     const QUERY: Duration = Duration::from_millis(2);
     let mut bench = Bench::new(PLAIN, 1);
