@@ -61,20 +61,11 @@ pub(crate) trait Outcome<T>: Expire {
 }
 
 impl<T, W> Live<T, W> {
-    /// A task that is to be queued.
+    /// A task that has not ended.
     pub(crate) fn new(header: Header, work: W) -> Self {
         Self {
             header,
             completion: Completion::new(),
-            work,
-        }
-    }
-
-    /// One that counts as running from the beginning: a batch, whose parts wait in its place.
-    pub(crate) fn started(header: Header, work: W) -> Self {
-        Self {
-            header,
-            completion: Completion::started(),
             work,
         }
     }
@@ -132,7 +123,7 @@ impl<T, W> Live<T, W> {
     }
 
     /// How a task that has run into `result` is to be counted. A ticket may be told at any moment that its deadline has
-    /// passed, so this is settled first; without a deadline there is nothing to settle, and no lock to take.
+    /// passed, so this is settled first; without a deadline there is nothing to settle.
     fn settled(&self, result: &Result<T, Error>) -> End {
         let end = end_of(result);
         match self.header.expires {
@@ -151,20 +142,12 @@ where
         &self.header
     }
 
-    fn begin(&self) -> Result<(), End> {
-        self.completion.begin()
+    fn stop_reason(&self) -> Option<Error> {
+        self.completion.stop_reason()
     }
 
-    fn end_queued(&self, error: Error) -> Option<End> {
+    fn end_queued(&self, error: Error) -> End {
         self.completion.end_queued(error)
-    }
-
-    fn is_ended(&self) -> bool {
-        self.completion.is_ended()
-    }
-
-    fn is_wanted(&self) -> bool {
-        !self.header.is_due() && self.stop_reason().is_none()
     }
 
     fn execute(self: Arc<Self>, worker: &mut Worker, started: Time, level: StealLevel) {

@@ -7,13 +7,14 @@ use chiplet_policy::queue::Effort;
 use chiplet_policy::{StealLevel, Time};
 use chiplet_table::Class;
 
+use super::completion::end_of;
 use super::registry::EntryRef;
 use super::span::TaskSpan;
 use super::worker::Worker;
 use crate::counts::End;
 use crate::error::Error;
 use crate::scheduler::Invite;
-use crate::sync::now;
+use crate::sync::{Step, left_out, now};
 use chiplet_table::host::contain;
 
 /// What is known of a task before it runs.
@@ -52,17 +53,16 @@ pub(crate) trait Task: Send + Sync {
         1
     }
 
-    /// Claims it for running, or says how it ended in the queue.
-    fn begin(&self) -> Result<(), End>;
+    /// Why it is not to start, or not worth going on with: nobody waits for the answer, or its ticket has been told.
+    fn stop_reason(&self) -> Option<Error>;
 
-    /// Ends it if it has not started; says how it has ended, if it has.
-    fn end_queued(&self, error: Error) -> Option<End>;
-
-    /// Whether it has ended in the queue.
-    fn is_ended(&self) -> bool;
+    /// Ends it before it has started, unless it has ended in the queue. Says how it is to be counted.
+    fn end_queued(&self, error: Error) -> End;
 
     /// Whether anybody still waits for the answer. Asked now and then by whoever runs it.
-    fn is_wanted(&self) -> bool;
+    fn is_wanted(&self) -> bool {
+        !self.header().is_due() && self.stop_reason().is_none()
+    }
 
     /// Runs it on this worker, which took it from `level`; a split query may end later and elsewhere.
     fn execute(self: Arc<Self>, worker: &mut Worker, started: Time, level: StealLevel);
@@ -121,9 +121,10 @@ impl Drop for Invitation {
 
 /// Takes a task through its life on `worker`.
 pub(crate) fn run(task: Arc<dyn Task>, worker: &mut Worker, level: StealLevel) {
-    match task.begin() {
-        Err(end) => worker.found_ended(&*task, end),
-        Ok(()) => {
+    let reason = task.stop_reason().filter(|_| !left_out(Step::BeginAsks));
+    match reason {
+        Some(reason) => worker.found_ended(&*task, end_of::<()>(&Err(reason))),
+        None => {
             // What was moved at its submit waits in this domain's own queue, and is away from home all the same.
             let level = match task
                 .header()

@@ -198,7 +198,7 @@ pub(super) fn task<L: Load>(header: Header, load: L, answers: L::Answers) -> Bul
         report: Report::idle(home),
         told: false,
     });
-    Live::started(header, Bulk { load, progress })
+    Live::new(header, Bulk { load, progress })
 }
 
 impl<L: Load> Bulk<L> {
@@ -518,34 +518,24 @@ impl<L: Load> Task for Part<L> {
     }
 
     /// A part whose ticket is gone or has been told is published no more: nobody waits for that.
-    fn begin(&self) -> Result<(), End> {
-        match self.bulk.stop_reason() {
-            Some(reason) => Err(end_of::<()>(&Err(reason))),
-            None => Ok(()),
+    fn stop_reason(&self) -> Option<Error> {
+        self.bulk.stop_reason()
+    }
+
+    fn end_queued(&self, error: Error) -> End {
+        if let Some(reason) = self.stop_reason() {
+            return end_of::<()>(&Err(reason));
         }
-    }
-
-    fn end_queued(&self, error: Error) -> Option<End> {
-        self.begin().err().or_else(|| {
-            let queries = self.stretch.lock().queries.clone();
-            let mut found = L::Found::default();
-            L::fail(&mut found, queries.len(), &error);
-            let (ends, settled) = self.settle(&queries, &mut found, None);
-            self.bulk.stop(error);
-            self.publish(settled, false, 1, 0);
-            Some(match ends.expired {
-                0 => End::Cancelled,
-                _ => End::Expired,
-            })
-        })
-    }
-
-    fn is_ended(&self) -> bool {
-        self.begin().is_err()
-    }
-
-    fn is_wanted(&self) -> bool {
-        !self.bulk.header.is_due() && self.bulk.stop_reason().is_none()
+        let queries = self.stretch.lock().queries.clone();
+        let mut found = L::Found::default();
+        L::fail(&mut found, queries.len(), &error);
+        let (ends, settled) = self.settle(&queries, &mut found, None);
+        self.bulk.stop(error);
+        self.publish(settled, false, 1, 0);
+        match ends.expired {
+            0 => End::Cancelled,
+            _ => End::Expired,
+        }
     }
 
     fn execute(self: Arc<Self>, worker: &mut Worker, started: Time, level: StealLevel) {

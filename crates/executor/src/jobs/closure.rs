@@ -12,21 +12,23 @@ use crate::engine::live::{Live, Run, Work};
 use crate::engine::task::Header;
 use crate::engine::worker::Worker;
 use crate::error::Error;
-use crate::sync::Mutex;
+use crate::sync::Slot;
 
 /// A closure on a table's home.
-pub(crate) struct Closure<F>(Mutex<Option<F>>);
+pub(crate) struct Closure<F>(Slot<F>);
 
 pub(crate) type ClosureTask<F, T> = Live<T, Closure<F>>;
 
 pub(crate) fn task<F, T>(header: Header, code: F) -> ClosureTask<F, T> {
-    Live::new(header, Closure(Mutex::new(Some(code))))
+    let closure = Closure(Slot::default());
+    closure.0.put(code);
+    Live::new(header, closure)
 }
 
 impl<F> Closure<F> {
     /// The closure, if it has not been run.
     pub(crate) fn take(&self) -> Option<F> {
-        self.0.lock().take()
+        self.0.take()
     }
 }
 

@@ -150,6 +150,27 @@ pub(crate) mod deque {
     }
 }
 
+/// Threads that touch it at the same time are a failure.
+pub(crate) struct Slot<T>(checker::sync::Mutex<Option<T>>);
+
+impl<T> Default for Slot<T> {
+    fn default() -> Self {
+        Self(checker::sync::Mutex::new(None))
+    }
+}
+
+impl<T> Slot<T> {
+    pub(crate) fn put(&self, value: T) {
+        let mut place = self.0.try_lock().expect("one thread at a time");
+        *place = Some(value);
+    }
+
+    pub(crate) fn take(&self) -> Option<T> {
+        let mut place = self.0.try_lock().expect("one thread at a time");
+        place.take()
+    }
+}
+
 pub(crate) struct Swap<T>(Mutex<std::sync::Arc<T>>);
 
 impl<T> Swap<T> {

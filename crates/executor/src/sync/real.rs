@@ -28,6 +28,25 @@ pub(crate) fn pause(round: u32) {
     }
 }
 
+/// A place for a value. One thread at a time touches it, as something else says, so nobody ever waits.
+pub(crate) struct Slot<T>(Mutex<Option<T>>);
+
+impl<T> Default for Slot<T> {
+    fn default() -> Self {
+        Self(Mutex::new(None))
+    }
+}
+
+impl<T> Slot<T> {
+    pub(crate) fn put(&self, value: T) {
+        *self.0.lock() = Some(value);
+    }
+
+    pub(crate) fn take(&self) -> Option<T> {
+        self.0.lock().take()
+    }
+}
+
 /// A pointer that readers load without a lock while a writer replaces it.
 pub(crate) struct Swap<T>(arc_swap::ArcSwap<T>);
 
