@@ -24,6 +24,8 @@ pub(crate) struct Header {
     pub(crate) class: Class,
     pub(crate) accepted: Time,
     pub(crate) expires: Option<Instant>,
+    /// The same by the executor's clock; the end of all time without a deadline.
+    pub(crate) due: Time,
     /// What it asks for, if it has a deadline. Not of batches and blocks: their parts are not passed over.
     pub(crate) effort: Option<Effort>,
     pub(crate) span: TaskSpan,
@@ -37,6 +39,11 @@ impl Header {
     /// Whether the deadline has passed by now. Without one nobody asks what time it is.
     pub(crate) fn is_due(&self) -> bool {
         self.expires.is_some_and(|at| now() >= at)
+    }
+
+    /// From the submit to the deadline, if there is one.
+    pub(crate) fn time_allowed(&self) -> Option<Duration> {
+        self.expires.map(|_| self.due.since(self.accepted))
     }
 
     pub(crate) fn waited(&self, now: Time) -> Duration {

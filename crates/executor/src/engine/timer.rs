@@ -254,6 +254,7 @@ mod tests {
             class: Class::Interactive,
             accepted: Time::ZERO,
             expires: Some(deadline),
+            due: Time::MAX,
             effort: None,
             span: TaskSpan::of("t"),
         };

@@ -182,10 +182,10 @@ impl Worker {
     /// Whether the task that it has taken cannot be answered before its deadline, as far as can be told, and so is not
     /// begun: others wait, and the time is better spent on them.
     pub(crate) fn is_too_late(&mut self, header: &Header, started: Time) -> bool {
-        let Some(expires) = header.expires else {
+        if header.expires.is_none() {
             return false;
-        };
-        let left = self.engine.hub.clock().time(expires).since(started);
+        }
+        let left = header.due.since(started);
         let expected = self.local.expected().unwrap_or_default();
         let is_late = left.is_zero() || is_too_late(header.waited(started), left, expected);
         if is_late {

@@ -127,8 +127,8 @@ impl<T, U> Hub<T, U> {
     }
 
     /// What times are counted by.
-    pub(crate) fn clock(&self) -> Clock {
-        self.clock
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     /// When work may leave its group.

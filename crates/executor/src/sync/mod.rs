@@ -21,7 +21,7 @@ use model as chosen;
 use real as chosen;
 
 pub(crate) use chosen::{
-    Condvar, Mutex, MutexGuard, OnceLock, PAUSES, Slot, Swap, atomic, deque, mpsc, now,
+    Condvar, Counter, Mutex, MutexGuard, OnceLock, PAUSES, Slot, Swap, atomic, deque, mpsc, now,
     park_timeout, pause, thread, thread_local,
 };
 #[cfg(any(chiplet_loom, chiplet_shuttle))]

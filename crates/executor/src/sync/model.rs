@@ -208,6 +208,20 @@ pub(crate) fn begin() {
     PASSED.set(0);
 }
 
+/// None: all time is [`now`]'s.
+#[derive(Clone, Debug)]
+pub(crate) struct Counter;
+
+impl Counter {
+    pub(crate) fn start() -> Option<Self> {
+        None
+    }
+
+    pub(crate) fn passed(&self) -> u64 {
+        unreachable!("none is started")
+    }
+}
+
 /// What time it is: a microsecond later each time.
 pub(crate) fn now() -> Instant {
     static BEGAN: OnceLock<Instant> = OnceLock::new();
