@@ -60,7 +60,7 @@ impl<T> Completion<T> {
     pub(crate) fn new() -> Self {
         Self {
             state: AtomicU32::new(0),
-            result: Slot::default(),
+            result: Slot::new(None),
             waker: Mutex::new(None),
         }
     }
@@ -173,11 +173,28 @@ impl<T> Completion<T> {
             }
             self.forget_waker();
         }
+        Poll::Ready(self.take(state))
+    }
+
+    /// The result, if there is one.
+    ///
+    /// # Panics
+    /// If it has been taken before.
+    #[inline]
+    pub(crate) fn ready(&self) -> Option<Result<T, Error>> {
+        let state = self.state.load(Ordering::Acquire);
+        (state & (EXPIRED | DONE) != 0).then(|| self.take(state))
+    }
+
+    /// The result of a task that has ended.
+    #[inline]
+    fn take(&self, state: u32) -> Result<T, Error> {
         if state & EXPIRED != 0 {
-            return Poll::Ready(Err(Error::Expired));
+            return Err(Error::Expired);
         }
-        let result = self.result.take();
-        Poll::Ready(result.expect("a ticket is not asked again after its answer"))
+        self.result
+            .take()
+            .expect("a ticket is not asked again after its answer")
     }
 
     /// Whether this is whom the end will wake.

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use chiplet_policy::{StealLevel, Time};
 
+use chiplet_table::host::contain;
+
 use super::completion::{Completion, end_of};
 use super::stats::Note;
 use super::task::{Header, Task};
@@ -48,7 +50,7 @@ pub(crate) enum AtDeadline<T> {
 pub(crate) trait Run<T>: Work<T> + Sized {
     /// Runs it on this worker, which took it from `level`, and ends it with [`Live::end`] or [`Live::pass_over`]; work
     /// that is shared out may end later and elsewhere.
-    fn run(task: Arc<Live<T, Self>>, worker: &mut Worker, started: Time, level: StealLevel);
+    fn run(task: &Arc<Live<T, Self>>, worker: &mut Worker, started: Time, level: StealLevel);
 }
 
 /// The part of a task that its ticket sees.
@@ -151,7 +153,8 @@ where
     }
 
     fn execute(self: Arc<Self>, worker: &mut Worker, started: Time, level: StealLevel) {
-        W::run(self, worker, started, level);
+        W::run(&self, worker, started, level);
+        contain(|| drop(self));
     }
 }
 

@@ -71,7 +71,8 @@ pub(crate) trait Task: Send + Sync {
         !self.header().is_due() && self.stop_reason().is_none()
     }
 
-    /// Runs it on this worker, which took it from `level`; a split query may end later and elsewhere.
+    /// Runs it on this worker, which took it from `level`; a split query may end later and elsewhere. A panic of what
+    /// is dropped with it, such as a closure's captures, ends here.
     fn execute(self: Arc<Self>, worker: &mut Worker, started: Time, level: StealLevel);
 }
 
@@ -130,7 +131,10 @@ impl Drop for Invitation {
 pub(crate) fn run(task: Arc<dyn Task>, worker: &mut Worker, level: StealLevel) {
     let reason = task.stop_reason().filter(|_| !left_out(Step::BeginAsks));
     match reason {
-        Some(reason) => worker.found_ended(&*task, end_of::<()>(&Err(reason))),
+        Some(reason) => {
+            worker.found_ended(&*task, end_of::<()>(&Err(reason)));
+            contain(|| drop(task));
+        }
         None => {
             // What was moved at its submit waits in this domain's own queue, and is away from home all the same.
             let level = match task
@@ -146,9 +150,7 @@ pub(crate) fn run(task: Arc<dyn Task>, worker: &mut Worker, level: StealLevel) {
             worker.begin(level);
             let started = worker.now();
             worker.start(started);
-            Arc::clone(&task).execute(worker, started, level);
+            task.execute(worker, started, level);
         }
     }
-    // The closure's captures may be dropped here, and that is the caller's code.
-    contain(|| drop(task));
 }

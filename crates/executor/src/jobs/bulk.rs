@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chiplet_policy::{StealLevel, Time};
+use chiplet_table::host::contain;
 use chiplet_table::{Context, Table};
 
 use super::guarded;
@@ -426,7 +427,7 @@ impl<L: Load> Part<L> {
             let found = std::mem::take(&mut stretch.found);
             (stretch.queries.clone(), stretch.since, found)
         };
-        let (together, used) = in_context(worker, Arc::clone(self) as _, |context| {
+        let (together, used) = in_context(worker, self, |context| {
             let table = self.table(package);
             match table {
                 Ok(table) => self.search(&queries, context, &mut found, table),
@@ -456,6 +457,29 @@ impl<L: Load> Part<L> {
         }
         let next = longest(queries.len() as u64, service, together);
         (settled, next)
+    }
+
+    /// Runs its queries, and then the next ones as long as no queue has a place for them.
+    fn run_all(self: &Arc<Self>, worker: &mut Worker, started: Time, level: StealLevel) {
+        let table = self.bulk.header.entry.id;
+        let (mut started, mut is_first) = (started, true);
+        loop {
+            let (settled, longest) = self.run(worker, (started, level), is_first);
+            let parts = worker.parts_for(&self.bulk.header.entry);
+            let After::On(queries) = self.publish(settled, self.bulk.goes_on(), parts, longest)
+            else {
+                return;
+            };
+            self.call_others(worker, parts, longest);
+            let count = queries.len() as u64;
+            if !self.queue_again(worker, queries) {
+                return;
+            }
+            // No queue has counted them.
+            worker.accept(table, count);
+            worker.begin(level);
+            (started, is_first) = (worker.now(), false);
+        }
     }
 
     /// Queues as many more parts as there are to be, while there are places. The caller's own part is left meanwhile,
@@ -539,25 +563,8 @@ impl<L: Load> Task for Part<L> {
     }
 
     fn execute(self: Arc<Self>, worker: &mut Worker, started: Time, level: StealLevel) {
-        let table = self.bulk.header.entry.id;
-        let (mut started, mut is_first) = (started, true);
-        loop {
-            let (settled, longest) = self.run(worker, (started, level), is_first);
-            let parts = worker.parts_for(&self.bulk.header.entry);
-            let After::On(queries) = self.publish(settled, self.bulk.goes_on(), parts, longest)
-            else {
-                return;
-            };
-            self.call_others(worker, parts, longest);
-            let count = queries.len() as u64;
-            if !self.queue_again(worker, queries) {
-                return;
-            }
-            // No queue has counted them.
-            worker.accept(table, count);
-            worker.begin(level);
-            (started, is_first) = (worker.now(), false);
-        }
+        self.run_all(worker, started, level);
+        contain(|| drop(self));
     }
 }
 

@@ -20,9 +20,7 @@ pub(crate) struct Closure<F>(Slot<F>);
 pub(crate) type ClosureTask<F, T> = Live<T, Closure<F>>;
 
 pub(crate) fn task<F, T>(header: Header, code: F) -> ClosureTask<F, T> {
-    let closure = Closure(Slot::default());
-    closure.0.put(code);
-    Live::new(header, closure)
+    Live::new(header, Closure(Slot::new(Some(code))))
 }
 
 impl<F> Closure<F> {
@@ -39,13 +37,13 @@ where
     F: FnOnce(&mut Context) -> T + Send + 'static,
     T: Send + 'static,
 {
-    fn run(task: Arc<Live<T, Self>>, worker: &mut Worker, started: Time, level: StealLevel) {
+    fn run(task: &Arc<Live<T, Self>>, worker: &mut Worker, started: Time, level: StealLevel) {
         let code = task.work.take();
         if worker.is_too_late(&task.header, started) {
             contain(|| drop(code));
             return task.pass_over(worker, started);
         }
-        let (result, used) = in_context(worker, Arc::clone(&task) as _, |context| match code {
+        let (result, used) = in_context(worker, task, |context| match code {
             Some(code) => guarded(|| Ok(code(context))),
             None => Err(Error::Cancelled),
         });

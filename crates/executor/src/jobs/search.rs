@@ -181,7 +181,7 @@ impl SearchTask {
     ) -> Merged {
         let began = worker.now();
         worker.set_occupied(true);
-        let (result, used) = in_context(worker, Arc::clone(self) as _, |context| {
+        let (result, used) = in_context(worker, self, |context| {
             let parts = parts?;
             let merged = guarded(|| {
                 self.check(now())?;
@@ -234,11 +234,11 @@ enum Served {
 impl Work<Vec<Neighbor>> for Search {}
 
 impl Run<Vec<Neighbor>> for Search {
-    fn run(task: Arc<SearchTask>, worker: &mut Worker, started: Time, level: StealLevel) {
+    fn run(task: &Arc<SearchTask>, worker: &mut Worker, started: Time, level: StealLevel) {
         if worker.is_too_late(&task.header, started) {
             return task.pass_over(worker, started);
         }
-        let (served, mut used) = in_context(worker, Arc::clone(&task) as _, |context| {
+        let (served, mut used) = in_context(worker, task, |context| {
             let served = guarded(|| {
                 let table = task.table(worker)?;
                 match table.as_split() {
@@ -293,7 +293,7 @@ impl Shared for SearchTask {
         };
         let begun = worker.now();
         worker.take_part(units.started);
-        let (gives_way, used) = in_context(worker, Arc::clone(&self) as _, |context| {
+        let (gives_way, used) = in_context(worker, &self, |context| {
             self.scan_units(unit, worker, level, context)
         });
         let ended = worker.now();

@@ -153,13 +153,11 @@ pub(crate) mod deque {
 /// Threads that touch it at the same time are a failure.
 pub(crate) struct Slot<T>(checker::sync::Mutex<Option<T>>);
 
-impl<T> Default for Slot<T> {
-    fn default() -> Self {
-        Self(checker::sync::Mutex::new(None))
-    }
-}
-
 impl<T> Slot<T> {
+    pub(crate) fn new(value: Option<T>) -> Self {
+        Self(checker::sync::Mutex::new(value))
+    }
+
     pub(crate) fn put(&self, value: T) {
         let mut place = self.0.try_lock().expect("one thread at a time");
         *place = Some(value);

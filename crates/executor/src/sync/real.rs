@@ -5,6 +5,9 @@ pub(crate) use std::thread;
 pub(crate) use std::thread_local;
 use std::time::{Duration, Instant};
 
+use atomic_refcell::AtomicRefCell;
+use sync_wrapper::SyncWrapper;
+
 pub(crate) use std::sync::atomic;
 
 pub(crate) use super::locks::{Condvar, Mutex, MutexGuard, OnceLock};
@@ -28,22 +31,21 @@ pub(crate) fn pause(round: u32) {
     }
 }
 
-/// A place for a value. One thread at a time touches it, as something else says, so nobody ever waits.
-pub(crate) struct Slot<T>(Mutex<Option<T>>);
-
-impl<T> Default for Slot<T> {
-    fn default() -> Self {
-        Self(Mutex::new(None))
-    }
-}
+/// A place for a value. One thread at a time touches it, as something else says: it would panic, not wait.
+pub(crate) struct Slot<T>(AtomicRefCell<SyncWrapper<Option<T>>>);
 
 impl<T> Slot<T> {
-    pub(crate) fn put(&self, value: T) {
-        *self.0.lock() = Some(value);
+    pub(crate) fn new(value: Option<T>) -> Self {
+        Self(AtomicRefCell::new(SyncWrapper::new(value)))
     }
 
+    pub(crate) fn put(&self, value: T) {
+        *self.0.borrow_mut().get_mut() = Some(value);
+    }
+
+    #[inline]
     pub(crate) fn take(&self) -> Option<T> {
-        self.0.lock().take()
+        self.0.borrow_mut().get_mut().take()
     }
 }
 

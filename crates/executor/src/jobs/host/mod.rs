@@ -15,20 +15,48 @@ use crate::engine::worker::Worker;
 /// A worker and the task that it runs.
 struct Hosted<'a> {
     worker: &'a Worker,
-    task: Arc<dyn Task>,
+    task: &'a dyn Held,
+}
+
+/// A reference to a task, of which code that is shared out takes another one.
+pub(super) trait Held {
+    fn is_wanted(&self) -> bool;
+    fn share(&self) -> Arc<dyn Task>;
+}
+
+impl<K: Task + 'static> Held for Arc<K> {
+    fn is_wanted(&self) -> bool {
+        Task::is_wanted(&**self)
+    }
+
+    fn share(&self) -> Arc<dyn Task> {
+        Arc::clone(self) as _
+    }
+}
+
+impl Held for Arc<dyn Task> {
+    fn is_wanted(&self) -> bool {
+        Task::is_wanted(&**self)
+    }
+
+    fn share(&self) -> Arc<dyn Task> {
+        Arc::clone(self)
+    }
 }
 
 /// Runs `code` on this worker with a context for `task`, within its span. Returns with its result what the context was
 /// told.
-pub(super) fn in_context<R>(
+pub(super) fn in_context<K: Task + ?Sized, R>(
     worker: &Worker,
-    task: Arc<dyn Task>,
+    task: &Arc<K>,
     code: impl FnOnce(&mut Context<'_>) -> R,
-) -> (R, Tally) {
+) -> (R, Tally)
+where
+    Arc<K>: Held,
+{
     let hosted = Hosted { worker, task };
     let mut context = host::context(&hosted);
-    let span = &hosted.task.header().span;
-    let result = span.within(|| code(&mut context));
+    let result = task.header().span.within(|| code(&mut context));
     (result, host::tally(&context))
 }
 

@@ -47,7 +47,7 @@ struct Progress {
 pub(super) fn run(hosted: &Hosted<'_>, count: usize, code: Arc<Part>) -> Tally {
     let Hosted { worker, task } = hosted;
     let others = hosted.helpers().min(count.saturating_sub(1));
-    let parts = Arc::new(Parts::new(Arc::clone(task), worker.began(), count, code));
+    let parts = Arc::new(Parts::new(task.share(), worker.began(), count, code));
     let shared = Arc::clone(&parts) as Arc<dyn Shared>;
     worker.invite(&shared, others, others);
     drop(shared);
@@ -178,7 +178,7 @@ impl Shared for Parts {
         let started = worker.now();
         worker.take_part(self.began);
         let mut gives_way = false;
-        let ((), mut used) = in_context(worker, Arc::clone(&self.task), |context| {
+        let ((), mut used) = in_context(worker, &self.task, |context| {
             while let Some((part, code)) = begun.take() {
                 worker.begin(level);
                 self.run(part, code, context);
