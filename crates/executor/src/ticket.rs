@@ -217,6 +217,7 @@ impl<T> Ticket<T> {
     }
 
     /// Lets go of the task and takes the alarm back. Says which task it was.
+    #[inline]
     fn leave(&mut self) -> Option<Arc<dyn Outcome<T>>> {
         let Inner::Live(task) = std::mem::replace(&mut self.inner, Inner::Spent) else {
             return None;

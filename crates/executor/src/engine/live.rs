@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 use std::task::{Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use chiplet_policy::{StealLevel, Time};
 
@@ -18,7 +18,7 @@ use super::timer::Expire;
 use super::worker::Worker;
 use crate::counts::End;
 use crate::error::Error;
-use crate::report::{Answer, Report};
+use crate::report::{Answer, Record};
 use crate::sync::{Step, left_out};
 
 /// A task whose ticket gets a `T`.
@@ -85,25 +85,24 @@ impl<T, W> Live<T, W> {
         self.completion.stop_reason()
     }
 
-    /// Ends it with `result`, as `report` says that it was served: counts it, then tells its ticket. It has used so
-    /// many bytes and so much of the worker's time, as far as neither has been counted before.
+    /// Ends it with `result`, as `record` says that it was served: counts it, then tells its ticket. It has used so
+    /// many bytes and nanoseconds of the worker, as far as neither has been counted before.
     pub(crate) fn end(
         &self,
         worker: &Worker,
-        report: Report,
-        used: (u64, Duration),
+        record: Record,
+        used: (u64, u64),
         result: Result<T, Error>,
     ) {
         let end = self.settled(&result);
-        let (bytes, busy) = used;
         let note = Note::untouched(self.header.entry.id, end, 1)
-            .timed(report.wait, report.service)
-            .using(bytes, busy);
+            .timed(record.wait, record.service)
+            .using(used);
         let is_late = left_out(Step::NoteBeforeAnswer);
         if !is_late {
             worker.note(note);
         }
-        self.completion.end(result.map(|answer| (answer, report)));
+        self.completion.end(result.map(|answer| (answer, record)));
         if is_late {
             worker.note(note);
         }
@@ -113,9 +112,9 @@ impl<T, W> Live<T, W> {
     /// table's tasks take.
     pub(crate) fn pass_over(&self, worker: &Worker, started: Time) {
         let end = self.settled(&Err(Error::Expired));
-        let waited = self.header.waited(started);
+        let waited = self.header.waited(started).as_nanos() as u64;
         let note = Note::untouched(self.header.entry.id, end, 1);
-        worker.note(note.timed(waited, Duration::ZERO));
+        worker.note(note.timed(waited, 0));
         self.completion.end(Err(Error::Expired));
     }
 

@@ -181,6 +181,7 @@ impl KeptHomes {
         Homes::clone(&self.all.load())
     }
 
+    #[inline]
     pub(crate) fn contains(&self, domain: DomainId) -> bool {
         match self.only.load(Ordering::Relaxed) {
             SEVERAL => self.all.load().contains(domain),
@@ -268,6 +269,7 @@ impl Listing {
 impl TableState {
     /// The home for the next task, and another one of a table that has several: the caller takes the one where it waits
     /// less. Homes are chosen by `draw`, a number as good as random, in proportion to their weights.
+    #[inline]
     pub(crate) fn next_homes(&self, draw: u32) -> (DomainId, Option<DomainId>) {
         let only = self.homes.only.load(Ordering::Relaxed);
         if only != SEVERAL {

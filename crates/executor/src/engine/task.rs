@@ -71,6 +71,27 @@ pub(crate) trait Task: Send + Sync {
         !self.header().is_due() && self.stop_reason().is_none()
     }
 
+    /// Takes it through its life on the worker that has taken it from a queue, at `level`.
+    fn run(self: Arc<Self>, worker: &mut Worker, level: StealLevel) {
+        if let Some(reason) = self.stop_reason()
+            && !left_out(Step::BeginAsks)
+        {
+            let end = end_of::<()>(&Err(reason));
+            worker.found_ended(self.header().entry.id, end, self.weight());
+            return contain(|| drop(self));
+        }
+        // What was moved at its submit waits in this domain's own queue, and is away from home all the same.
+        let homes = &self.header().entry.state.homes;
+        let level = match homes.contains(worker.place().domain) {
+            true => level,
+            false => StealLevel::Remote,
+        };
+        worker.begin(level);
+        let started = worker.now();
+        worker.start(started);
+        self.execute(worker, started, level);
+    }
+
     /// Runs it on this worker, which took it from `level`; a split query may end later and elsewhere. A panic of what
     /// is dropped with it, such as a closure's captures, ends here.
     fn execute(self: Arc<Self>, worker: &mut Worker, started: Time, level: StealLevel);
@@ -124,33 +145,5 @@ impl Invite for Invitation {
 impl Drop for Invitation {
     fn drop(&mut self) {
         self.let_go();
-    }
-}
-
-/// Takes a task through its life on `worker`.
-pub(crate) fn run(task: Arc<dyn Task>, worker: &mut Worker, level: StealLevel) {
-    let reason = task.stop_reason().filter(|_| !left_out(Step::BeginAsks));
-    match reason {
-        Some(reason) => {
-            worker.found_ended(&*task, end_of::<()>(&Err(reason)));
-            contain(|| drop(task));
-        }
-        None => {
-            // What was moved at its submit waits in this domain's own queue, and is away from home all the same.
-            let level = match task
-                .header()
-                .entry
-                .state
-                .homes
-                .contains(worker.place().domain)
-            {
-                true => level,
-                false => StealLevel::Remote,
-            };
-            worker.begin(level);
-            let started = worker.now();
-            worker.start(started);
-            task.execute(worker, started, level);
-        }
     }
 }

@@ -338,8 +338,8 @@ impl Executor {
         F: FnOnce(&mut Context) -> T + Send + 'static,
         T: Send + 'static,
     {
-        let entry = match self.find(table) {
-            Ok(entry) => entry,
+        let header = match self.closure_header(table, deadline) {
+            Ok(header) => header,
             Err(reason) => {
                 return Err(Refused {
                     reason,
@@ -347,9 +347,6 @@ impl Executor {
                 });
             }
         };
-        let mut header = self.header(entry, None, deadline);
-        let time = header.time_allowed();
-        header.effort = time.map(|time| Effort::new(time, 0, false));
         let task = Arc::new(closure::task(header, code));
         match self
             .engine
@@ -363,6 +360,19 @@ impl Executor {
         }
     }
 
+    /// What is known of a closure that is to run at the home of `table`.
+    fn closure_header(
+        &self,
+        table: TableId,
+        deadline: Option<Instant>,
+    ) -> Result<Header, SubmitError> {
+        let mut header = self.header(self.find(table)?, None, deadline);
+        let time = header.time_allowed();
+        header.effort = time.map(|time| Effort::new(time, 0, false));
+        Ok(header)
+    }
+
+    #[inline]
     fn find(&self, table: TableId) -> Result<EntryRef, SubmitError> {
         if !self.process.is_this() {
             return Err(SubmitError::Forked);
@@ -392,6 +402,7 @@ impl Executor {
     }
 
     /// What is known of a task of `class`, or the table's.
+    #[inline]
     fn header(&self, entry: EntryRef, class: Option<Class>, expires: Option<Instant>) -> Header {
         let clock = self.engine.hub.clock();
         let accepted = clock.now();

@@ -34,7 +34,7 @@ use crate::engine::stats::Note;
 use crate::engine::task::{Header, Task};
 use crate::engine::worker::Worker;
 use crate::error::{Error, SubmitError};
-use crate::report::{Answer, Report};
+use crate::report::{Answer, Record};
 use crate::scheduler::{Refusal, Terms};
 use crate::sync::{self, Mutex, Step, left_out};
 
@@ -121,7 +121,7 @@ struct Progress<A> {
     /// No further queries are begun, for this reason.
     stopped: Option<Error>,
     /// Of the parts whose answers stand here.
-    report: Report,
+    report: Record,
     /// The ticket has got the answers.
     told: bool,
 }
@@ -130,7 +130,7 @@ struct Progress<A> {
 struct Told<A> {
     answers: A,
     rest: Error,
-    report: Report,
+    report: Record,
 }
 
 impl<A: Default> Progress<A> {
@@ -196,7 +196,7 @@ pub(super) fn task<L: Load>(header: Header, load: L, answers: L::Answers) -> Bul
         settled: 0,
         due: false,
         stopped: None,
-        report: Report::idle(home),
+        report: Record::idle(home),
         told: false,
     });
     Live::new(header, Bulk { load, progress })
@@ -372,7 +372,7 @@ impl<L: Load> Part<L> {
         &self,
         queries: &Range<usize>,
         found: &mut L::Found,
-        report: Option<Report>,
+        report: Option<Record>,
     ) -> (Served, bool) {
         let mut progress = self.bulk.work.progress.lock();
         if progress.due {
@@ -446,14 +446,16 @@ impl<L: Load> Part<L> {
             false => worker.set_clock(ended),
         }
         let service = ended.since(started);
-        let report = worker.report(level, started.since(since), service);
+        let report = worker.report(level, [since, started, ended]);
         let (ends, settled) = self.settle(&queries, &mut found, Some(report));
         self.stretch.lock().found = found;
-        let mut used = (used.bytes, used.busy(service));
+        let mut used = (used.bytes, used.busy(service).as_nanos() as u64);
         for (end, queries) in ends.by_end() {
-            let (bytes, busy) = std::mem::take(&mut used);
             let note = Note::untouched(header.entry.id, end, queries);
-            worker.note(note.timed(report.wait, service).using(bytes, busy));
+            worker.note(
+                note.timed(report.wait, report.service)
+                    .using(std::mem::take(&mut used)),
+            );
         }
         let next = longest(queries.len() as u64, service, together);
         (settled, next)

@@ -1,6 +1,7 @@
 //! A closure as a task.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use chiplet_policy::{StealLevel, Time};
 use chiplet_table::Context;
@@ -49,15 +50,15 @@ where
         });
         let ended = worker.now();
         worker.end_task(ended, &used);
-        let service = ended.since(started);
-        let busy = used.busy(service);
+        let record = worker.report(level, [task.header.accepted, started, ended]);
+        let nanos = |time: Duration| time.as_nanos() as u64;
+        let busy = record.service.saturating_sub(nanos(used.blocked));
         // A closure that reports nothing still counts as traffic, at a nominal byte a nanosecond (1 GB/s per
         // core, what a core pulls from memory in a scattered search), so that placement sees it.
         let bytes = match used.bytes {
-            0 => (busy + used.helped).as_nanos() as u64,
+            0 => busy + nanos(used.helped),
             bytes => bytes,
         };
-        let report = worker.report(level, task.header.waited(started), service);
-        task.end(worker, report, (bytes, busy), result);
+        task.end(worker, record, (bytes, busy), result);
     }
 }

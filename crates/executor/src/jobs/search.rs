@@ -22,7 +22,7 @@ use crate::engine::stats::Note;
 use crate::engine::task::{Header, Shared};
 use crate::engine::worker::Worker;
 use crate::error::Error;
-use crate::report::Report;
+use crate::report::Record;
 use crate::sync::atomic::Ordering;
 use crate::sync::{OnceLock, Step, left_out, now};
 
@@ -205,13 +205,13 @@ impl SearchTask {
             return;
         }
         let (count, farthest) = served;
-        let service = merged.ended.since(units.started);
-        let report = Report {
+        let times = [self.header.accepted, units.started, merged.ended];
+        let record = Record {
             units: count,
-            ..worker.report(farthest, self.header.waited(units.started), service)
+            ..worker.report(farthest, times)
         };
-        let used = (merged.used.bytes, merged.busy);
-        self.end(worker, report, used, merged.result);
+        let used = (merged.used.bytes, merged.busy.as_nanos() as u64);
+        self.end(worker, record, used, merged.result);
     }
 }
 
@@ -269,8 +269,9 @@ impl Run<Vec<Neighbor>> for Search {
             (Ok(Served::Shared), None) => unreachable!("what was shared out has units"),
         };
         worker.end_task(ended, &used);
-        let report = worker.report(level, task.header.waited(started), service);
-        task.end(worker, report, (used.bytes, busy), result);
+        let record = worker.report(level, [task.header.accepted, started, ended]);
+        let used = (used.bytes, busy.as_nanos() as u64);
+        task.end(worker, record, used, result);
     }
 }
 

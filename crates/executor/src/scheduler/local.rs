@@ -57,12 +57,14 @@ impl<U> Local<U> {
 
     /// Says that it is `now`: when a task has ended, to which others have given time besides (`helped`), and which has
     /// waited for something else meanwhile (`blocked`).
+    #[inline]
     pub(crate) fn end_task(&mut self, now: Time, helped: Duration, blocked: Duration) {
         self.now = now;
         self.present().end_shared(now, helped, blocked);
     }
 
     /// Says that the task which it has taken starts at `now`.
+    #[inline]
     pub(crate) fn start(&mut self, now: Time) {
         self.present().start(now);
     }
@@ -88,6 +90,7 @@ impl<U> Local<U> {
     }
 
     /// Of the group that its task is from.
+    #[inline]
     fn present(&mut self) -> &mut Run {
         match &mut self.away {
             Some((_, run)) if self.ladder.is_away() => run,

@@ -127,6 +127,7 @@ impl<T, U> Hub<T, U> {
     }
 
     /// What times are counted by.
+    #[inline]
     pub(crate) fn clock(&self) -> &Clock {
         &self.clock
     }
