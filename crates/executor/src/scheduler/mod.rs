@@ -15,6 +15,7 @@ mod ladder;
 mod local;
 #[cfg(all(test, chiplet_loom))]
 mod loom_tests;
+mod patience;
 mod relief;
 #[cfg(feature = "replay")]
 pub(crate) mod replay;
