@@ -85,7 +85,10 @@ impl<T> Ticket<T> {
     /// as by dropping the ticket. [`Context::block_in_place`](chiplet_table::Context::block_in_place) allows such a
     /// wait.
     pub fn wait(mut self) -> Result<T, Error> {
-        let answer = self.block(None).unwrap_or(Err(Error::WouldDeadlock));
+        let answer = match self.ready() {
+            Some(answer) => answer,
+            None => self.block(None).unwrap_or(Err(Error::WouldDeadlock)),
+        };
         answer.map(|(answer, _)| answer)
     }
 

@@ -136,11 +136,15 @@ impl<T, W> Live<T, W> {
 
 impl<T, W> Task for Live<T, W>
 where
-    T: Send,
-    W: Run<T>,
+    T: Send + 'static,
+    W: Run<T> + 'static,
 {
     fn header(&self) -> &Header {
         &self.header
+    }
+
+    fn share(self: Arc<Self>) -> Arc<dyn Task> {
+        self
     }
 
     fn stop_reason(&self) -> Option<Error> {

@@ -230,7 +230,10 @@ impl Listing {
     /// A reference for a task, counted in the calling thread's share.
     fn refer(&self) -> EntryRef {
         let others = self.others.get().map_or(&[][..], |others| others);
-        let share = others.get(current::number() % (others.len() + 1));
+        let share = match others.len() {
+            0 => None,
+            others_len => others.get(current::number() % (others_len + 1)),
+        };
         EntryRef(Arc::clone(share.unwrap_or(&self.first)))
     }
 

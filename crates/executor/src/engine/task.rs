@@ -55,6 +55,9 @@ impl Header {
 pub(crate) trait Task: Send + Sync {
     fn header(&self) -> &Header;
 
+    /// The same, for code that does not know its type.
+    fn share(self: Arc<Self>) -> Arc<dyn Task>;
+
     /// As how many accepted tasks it counts: the queries of a batch's part.
     fn weight(&self) -> u64 {
         1

@@ -402,7 +402,7 @@ impl Executor {
     }
 
     /// What is known of a task of `class`, or the table's.
-    #[inline]
+    #[inline(always)]
     fn header(&self, entry: EntryRef, class: Option<Class>, expires: Option<Instant>) -> Header {
         let clock = self.engine.hub.clock();
         let accepted = clock.now();

@@ -539,6 +539,10 @@ impl<L: Load> Task for Part<L> {
         &self.bulk.header
     }
 
+    fn share(self: Arc<Self>) -> Arc<dyn Task> {
+        self
+    }
+
     fn weight(&self) -> u64 {
         self.stretch.lock().queries.len() as u64
     }

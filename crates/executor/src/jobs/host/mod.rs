@@ -13,35 +13,9 @@ use crate::engine::task::Task;
 use crate::engine::worker::Worker;
 
 /// A worker and the task that it runs.
-struct Hosted<'a> {
+struct Hosted<'a, K: ?Sized> {
     worker: &'a Worker,
-    task: &'a dyn Held,
-}
-
-/// A reference to a task, of which code that is shared out takes another one.
-pub(super) trait Held {
-    fn is_wanted(&self) -> bool;
-    fn share(&self) -> Arc<dyn Task>;
-}
-
-impl<K: Task + 'static> Held for Arc<K> {
-    fn is_wanted(&self) -> bool {
-        Task::is_wanted(&**self)
-    }
-
-    fn share(&self) -> Arc<dyn Task> {
-        Arc::clone(self) as _
-    }
-}
-
-impl Held for Arc<dyn Task> {
-    fn is_wanted(&self) -> bool {
-        Task::is_wanted(&**self)
-    }
-
-    fn share(&self) -> Arc<dyn Task> {
-        Arc::clone(self)
-    }
+    task: &'a Arc<K>,
 }
 
 /// Runs `code` on this worker with a context for `task`, within its span. Returns with its result what the context was
@@ -50,17 +24,14 @@ pub(super) fn in_context<K: Task + ?Sized, R>(
     worker: &Worker,
     task: &Arc<K>,
     code: impl FnOnce(&mut Context<'_>) -> R,
-) -> (R, Tally)
-where
-    Arc<K>: Held,
-{
+) -> (R, Tally) {
     let hosted = Hosted { worker, task };
     let mut context = host::context(&hosted);
     let result = task.header().span.within(|| code(&mut context));
     (result, host::tally(&context))
 }
 
-impl Host for Hosted<'_> {
+impl<K: Task + ?Sized> Host for Hosted<'_, K> {
     fn is_wanted(&self) -> bool {
         self.task.is_wanted()
     }
@@ -82,6 +53,7 @@ impl Host for Hosted<'_> {
     }
 
     fn run_parts(&self, count: usize, code: Arc<Part>) -> Tally {
-        parts::run(self, count, code)
+        let task = Arc::clone(self.task).share();
+        parts::run(self.worker, task, self, (count, code))
     }
 }
