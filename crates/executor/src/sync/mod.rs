@@ -1,7 +1,7 @@
 //! The one door to synchronisation: everything that two threads share comes from here, and so do threads and time.
 //!
-//! A normal build gets std, crossbeam-deque and arc-swap (`real.rs`). Under `--cfg chiplet_loom` or
-//! `--cfg chiplet_shuttle` the same names stand for the checkers' counterparts (`model.rs`), so that what is explored
+//! A normal build gets std, crossbeam-deque, arc-swap, atomic_refcell and quanta (`real.rs`). Under
+//! `--cfg chiplet_loom` or `--cfg chiplet_shuttle` the same names stand for the checkers' counterparts (`model.rs`), so that what is explored
 //! is the code that ships and not a copy of it. Nothing else in this crate may name synchronisation primitives other
 //! than `Arc` and `Weak` (neither carries a protocol of ours), but for two counters of the process that number
 //! executors and tables.
