@@ -1,10 +1,10 @@
 //! The one door to synchronisation: everything that two threads share comes from here, and so do threads and time.
 //!
 //! A normal build gets std, crossbeam-deque, arc-swap, atomic_refcell and quanta (`real.rs`). Under
-//! `--cfg chiplet_loom` or `--cfg chiplet_shuttle` the same names stand for the checkers' counterparts (`model.rs`), so that what is explored
-//! is the code that ships and not a copy of it. Nothing else in this crate may name synchronisation primitives other
-//! than `Arc` and `Weak` (neither carries a protocol of ours), but for two counters of the process that number
-//! executors and tables.
+//! `--cfg chiplet_loom` or `--cfg chiplet_shuttle` the same names stand for the checkers' counterparts (`model.rs`), so
+//! that what is explored is the code that ships and not a copy of it. Nothing else in this crate may name
+//! synchronisation primitives other than `Arc` and `Weak` (neither carries a protocol of ours), but for two counters of
+//! the process that number executors and tables.
 
 #[cfg(not(any(chiplet_loom, chiplet_shuttle)))]
 #[cfg_attr(chiplet_tsan, path = "locks_seen.rs")]
