@@ -1,7 +1,7 @@
-//! Every interleaving of a task's end: completion, cancellation and deadline meet in one completion.
+//! Every interleaving of a task's end: worker, ticket, timer and shutdown meet in one word.
 
 use std::sync::Arc as StdArc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Poll, Wake, Waker};
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use loom::thread;
 
 use crate::checks::checks;
 use crate::counts::End;
-use crate::engine::completion::Completion;
+use crate::engine::completion::{Completion, end_of};
 use crate::error::Error;
 
 struct CountWakes(AtomicUsize);
@@ -20,19 +20,21 @@ impl Wake for CountWakes {
     }
 }
 
-fn a_result_is_seen_or_its_waker_is_called() {
-    let completion = Arc::new(Completion::new());
+fn counting() -> (StdArc<CountWakes>, Waker) {
     let wakes = StdArc::new(CountWakes(AtomicUsize::new(0)));
     let waker = Waker::from(StdArc::clone(&wakes));
+    (wakes, waker)
+}
+
+fn a_result_is_seen_or_its_waker_is_called() {
+    let completion = Arc::new(Completion::new());
+    let (wakes, waker) = counting();
     let worker = {
         let completion = Arc::clone(&completion);
-        thread::spawn(move || {
-            completion.begin().unwrap();
-            completion.end(Ok(7));
-        })
+        thread::spawn(move || completion.end(Ok(7)))
     };
     let shown = completion.is_ended();
-    let first = completion.poll(Context::from_waker(&waker).waker(), false);
+    let first = completion.poll(&waker, false);
     assert!(first.is_ready() || !shown, "what has ended has an answer");
     worker.join().unwrap();
     assert!(completion.is_ended());
@@ -49,53 +51,94 @@ fn a_result_is_seen_or_its_waker_is_called() {
     }
 }
 
-fn a_task_is_either_run_or_cancelled() {
-    let completion = Arc::new(Completion::<u32>::new());
+/// It has moved to another task of its runtime: the waker that it left last is called, or an earlier one before that.
+fn a_ticket_that_moves_is_woken_where_it_is() {
+    let completion = Arc::new(Completion::new());
+    let wakers = [counting(), counting()];
     let worker = {
         let completion = Arc::clone(&completion);
-        thread::spawn(move || match completion.begin() {
-            Ok(()) => {
-                completion.end(Ok(1));
-                None
-            }
-            Err(end) => Some(end),
-        })
+        thread::spawn(move || completion.end(Ok(7)))
     };
-    completion.abandon(true);
-    let ended_in_queue = worker.join().unwrap();
-    assert!(matches!(ended_in_queue, None | Some(End::Cancelled)));
-    assert!(completion.is_ended());
+    let polls = wakers
+        .each_ref()
+        .map(|(_, waker)| match completion.is_ended() {
+            true => None,
+            false => Some(completion.poll(waker, false).is_pending()),
+        });
+    worker.join().unwrap();
+    if polls[1] == Some(true) {
+        assert_eq!(wakers[1].0.0.load(Ordering::Acquire), 1);
+    }
 }
 
-fn expiry_and_cancellation_agree_on_one_end() {
+/// A ticket that has polled, and goes: `cancel` tells whether the task may still start then.
+fn goes(cancel: bool) {
+    let completion = Arc::new(Completion::new());
+    let (wakes, waker) = counting();
+    let answer = StdArc::new(());
+    let worker = {
+        let (completion, answer) = (Arc::clone(&completion), StdArc::clone(&answer));
+        thread::spawn(move || match completion.stop_reason() {
+            None => {
+                completion.end(Ok(answer));
+                None
+            }
+            reason => reason,
+        })
+    };
+    let polled = completion.poll(&waker, false);
+    if polled.is_pending() {
+        completion.abandon(cancel);
+    }
+    let stopped = worker.join().unwrap();
+    assert!(stopped.is_none() || cancel && stopped == Some(Error::Cancelled));
+    drop((polled, waker));
+    assert_eq!(StdArc::strong_count(&answer), 1, "nobody keeps the answer");
+    assert_eq!(StdArc::strong_count(&wakes), 1, "nobody keeps the waker");
+}
+
+fn a_ticket_that_is_detached_leaves_nothing_behind() {
+    goes(false);
+}
+
+fn a_task_is_either_run_or_cancelled_and_leaves_nothing_behind() {
+    goes(true);
+}
+
+/// A shutdown ends a task in its queue, while its ticket finds the deadline passed: that is told and counted, or this.
+fn a_task_that_ends_in_its_queue_is_told_what_is_counted() {
     let completion = Arc::new(Completion::<u32>::new());
+    let (_, waker) = counting();
     let reaper = {
         let completion = Arc::clone(&completion);
-        thread::spawn(move || completion.end_queued(Error::Expired))
+        thread::spawn(move || completion.end_queued(Error::ShutDown))
     };
-    completion.abandon(true);
-    let reaped = reaper.join().unwrap();
-    assert_eq!(
-        reaped,
-        completion.begin().err(),
-        "whoever asks later hears the same end"
-    );
+    let first = completion.poll(&waker, true);
+    let counted = reaper.join().unwrap();
+    let told = match first {
+        Poll::Ready(_) => first,
+        Poll::Pending => completion.poll(&waker, true),
+    };
+    let expected = match counted {
+        End::Expired => Error::Expired,
+        _ => Error::ShutDown,
+    };
+    assert_eq!(told, Poll::Ready(Err(expected)));
 }
 
 /// Worker, timer and ticket meet: the ticket is told once, and what it is told is what the worker counts.
 fn a_deadline_and_an_answer_agree_on_one_end() {
     let completion = Arc::new(Completion::new());
-    let wakes = StdArc::new(CountWakes(AtomicUsize::new(0)));
-    let waker = Waker::from(StdArc::clone(&wakes));
+    let (wakes, waker) = counting();
     let worker = {
         let completion = Arc::clone(&completion);
-        thread::spawn(move || match completion.begin() {
-            Ok(()) => {
+        thread::spawn(move || match completion.stop_reason() {
+            None => {
                 let counted = completion.settle(End::Done);
                 completion.end(Ok(7));
                 counted
             }
-            Err(end) => end,
+            Some(reason) => end_of::<u32>(&Err(reason)),
         })
     };
     let timer = {
@@ -126,11 +169,13 @@ fn a_deadline_and_an_answer_agree_on_one_end() {
 /// the same.
 fn a_late_poll_and_an_answer_agree_on_one_end() {
     let completion = Arc::new(Completion::new());
-    let waker = Waker::from(StdArc::new(CountWakes(AtomicUsize::new(0))));
+    let (_, waker) = counting();
     let worker = {
         let completion = Arc::clone(&completion);
         thread::spawn(move || {
-            completion.begin().ok()?;
+            if completion.stop_reason().is_some() {
+                return None;
+            }
             let counted = completion.settle(End::Done);
             completion.end(Ok(7));
             Some(counted)
@@ -152,9 +197,12 @@ fn a_late_poll_and_an_answer_agree_on_one_end() {
 }
 
 checks! {
-    answer: a_result_is_seen_or_its_waker_is_called without AnswerWakes EndShows;
-    run_or_cancelled: a_task_is_either_run_or_cancelled without;
-    one_end: expiry_and_cancellation_agree_on_one_end without;
-    deadline: a_deadline_and_an_answer_agree_on_one_end without SettledStays ExpiryWakes AnswerWakes;
+    answer: a_result_is_seen_or_its_waker_is_called without AnswerWakes WaiterLooks;
+    moves: a_ticket_that_moves_is_woken_where_it_is without AnswerWakes WaiterLooks;
+    detached: a_ticket_that_is_detached_leaves_nothing_behind without UnwantedDropped LeftoverDropped WakerForgotten;
+    cancelled: a_task_is_either_run_or_cancelled_and_leaves_nothing_behind
+        without UnwantedDropped LeftoverDropped WakerForgotten;
+    one_end: a_task_that_ends_in_its_queue_is_told_what_is_counted without SettledStays;
+    deadline: a_deadline_and_an_answer_agree_on_one_end without SettledStays ExpiryWakes AnswerWakes WaiterLooks;
     late_poll: a_late_poll_and_an_answer_agree_on_one_end without SettledStays;
 }

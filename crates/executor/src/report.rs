@@ -32,21 +32,43 @@ pub struct Report {
 }
 
 /// What a task's ticket gets.
-pub(crate) type Answer<T> = (T, Report);
+pub(crate) type Answer<T> = (T, Record);
 
-impl Report {
+/// A [`Report`] as it is kept until somebody asks for it: its times are nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub(crate) wait: u64,
+    pub(crate) service: u64,
+    pub(crate) domain: DomainId,
+    pub(crate) units: u32,
+    pub(crate) level: StealLevel,
+}
+
+impl From<Record> for Report {
+    fn from(record: Record) -> Self {
+        Self {
+            wait: Duration::from_nanos(record.wait),
+            service: Duration::from_nanos(record.service),
+            domain: record.domain,
+            units: record.units,
+            level: record.level,
+        }
+    }
+}
+
+impl Record {
     /// Of nothing that has run, in a batch whose table is at home there.
     pub(crate) fn idle(home: DomainId) -> Self {
         Self {
-            wait: Duration::ZERO,
-            service: Duration::ZERO,
+            wait: 0,
+            service: 0,
             domain: home,
             units: 0,
             level: StealLevel::Own,
         }
     }
 
-    /// Adds the report of the part of a batch that ends now.
+    /// Adds that of the part of a batch that ends now.
     pub(crate) fn add(&mut self, part: Self) {
         self.wait = match self.units {
             0 => part.wait,
@@ -65,20 +87,20 @@ mod tests {
 
     #[test]
     fn a_batch_waited_for_its_first_part_and_took_what_all_took() {
-        let part = |wait, service, domain, level| Report {
-            wait: Duration::from_millis(wait),
-            service: Duration::from_millis(service),
+        let part = |wait, service, domain, level| Record {
+            wait,
+            service,
             domain: DomainId(domain),
             units: 1,
             level,
         };
-        let mut report = Report::idle(DomainId(7));
+        let mut report = Record::idle(DomainId(7));
         assert_eq!((report.units, report.domain), (0, DomainId(7)));
         report.add(part(5, 1, 0, StealLevel::Own));
         assert_eq!(report, part(5, 1, 0, StealLevel::Own));
         report.add(part(3, 10, 1, StealLevel::Remote));
         report.add(part(4, 100, 0, StealLevel::Own));
-        let expected = Report {
+        let expected = Record {
             units: 3,
             ..part(3, 111, 0, StealLevel::Remote)
         };

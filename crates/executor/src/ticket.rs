@@ -85,7 +85,10 @@ impl<T> Ticket<T> {
     /// as by dropping the ticket. [`Context::block_in_place`](chiplet_table::Context::block_in_place) allows such a
     /// wait.
     pub fn wait(mut self) -> Result<T, Error> {
-        let answer = self.block(None).unwrap_or(Err(Error::WouldDeadlock));
+        let answer = match self.ready() {
+            Some(answer) => answer,
+            None => self.block(None).unwrap_or(Err(Error::WouldDeadlock)),
+        };
         answer.map(|(answer, _)| answer)
     }
 
@@ -112,17 +115,22 @@ impl<T> Ticket<T> {
 
     pub(crate) fn block(&mut self, until: Option<Instant>) -> Option<Result<Answer<T>, Error>> {
         self.wait_awake();
+        if let Some(result) = self.ready() {
+            return Some(result);
+        }
         with_waker(|waker| self.park(waker, until))
     }
 
     /// Waits for a moment, before this thread goes to sleep. Inside a task of its own executor nothing is worth waiting
     /// for.
     pub(crate) fn wait_awake(&self) {
-        if let Inner::Live(task) = &self.inner
-            && !is_own(&**task)
-        {
+        let Inner::Live(task) = &self.inner else {
+            return;
+        };
+        let completion = task.completion();
+        if !completion.is_ended() && !is_own(&**task) {
             let cores = &task.header().entry.cores;
-            cores.wait_awake(|| task.completion().is_ended());
+            cores.wait_awake(|| completion.is_ended());
         }
     }
 
@@ -146,6 +154,17 @@ impl<T> Ticket<T> {
             }
             park_until(wakes);
         }
+    }
+
+    /// The answer, if it is there.
+    #[inline]
+    fn ready(&mut self) -> Option<Result<Answer<T>, Error>> {
+        let Inner::Live(task) = &self.inner else {
+            return None;
+        };
+        let result = task.completion().ready()?;
+        self.leave();
+        Some(result)
     }
 
     /// The result if there is one, else the deadline if it is still to come. A deadline that has passed is a result,
@@ -201,6 +220,7 @@ impl<T> Ticket<T> {
     }
 
     /// Lets go of the task and takes the alarm back. Says which task it was.
+    #[inline]
     fn leave(&mut self) -> Option<Arc<dyn Outcome<T>>> {
         let Inner::Live(task) = std::mem::replace(&mut self.inner, Inner::Spent) else {
             return None;

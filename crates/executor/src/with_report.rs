@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::error::{Error, SubmitError};
-use crate::report::Report;
+use crate::report::{Answer, Report};
 use crate::ticket::Ticket;
 
 /// A [`Ticket`] that resolves to the answer and its [`Report`]: [`Ticket::with_report`]. Dropping it drops the ticket.
@@ -45,7 +45,8 @@ impl<T> WithReport<T> {
     /// # Errors
     /// As [`Ticket::wait`].
     pub fn wait(mut self) -> Result<(T, Report), Error> {
-        self.0.block(None).unwrap_or(Err(Error::WouldDeadlock))
+        let answer = self.0.block(None).unwrap_or(Err(Error::WouldDeadlock));
+        answer.map(with_report)
     }
 
     /// As [`Ticket::wait_for`].
@@ -53,7 +54,7 @@ impl<T> WithReport<T> {
     /// # Errors
     /// As [`Ticket::wait`].
     pub fn wait_for(&mut self, time: Duration) -> Option<Result<(T, Report), Error>> {
-        self.0.block_for(time)
+        Some(self.0.block_for(time)?.map(with_report))
     }
 
     /// As [`Ticket::is_finished`].
@@ -67,10 +68,15 @@ impl<T> WithReport<T> {
     }
 }
 
+fn with_report<T>((answer, record): Answer<T>) -> (T, Report) {
+    (answer, record.into())
+}
+
 impl<T> Future for WithReport<T> {
     type Output = Result<(T, Report), Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.0.poll_answer(context)
+        let answer = self.0.poll_answer(context);
+        answer.map(|answer| answer.map(with_report))
     }
 }

@@ -24,6 +24,7 @@ const PARTS_A_WORKER: usize = 2;
 
 impl Engine {
     /// The group for a task of the table, which is of `class` and came at `at`.
+    #[inline]
     pub(crate) fn route(&self, entry: &TableEntry, at: Time, class: Class) -> usize {
         let (first, second) = entry.state.next_homes(Self::draw(at));
         let homes = [first, second.unwrap_or(first)].map(|home| self.group_of(home));

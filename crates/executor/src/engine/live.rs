@@ -5,9 +5,11 @@
 
 use std::sync::Arc;
 use std::task::{Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use chiplet_policy::{StealLevel, Time};
+
+use chiplet_table::host::contain;
 
 use super::completion::{Completion, end_of};
 use super::stats::Note;
@@ -16,7 +18,7 @@ use super::timer::Expire;
 use super::worker::Worker;
 use crate::counts::End;
 use crate::error::Error;
-use crate::report::{Answer, Report};
+use crate::report::{Answer, Record};
 use crate::sync::{Step, left_out};
 
 /// A task whose ticket gets a `T`.
@@ -48,7 +50,7 @@ pub(crate) enum AtDeadline<T> {
 pub(crate) trait Run<T>: Work<T> + Sized {
     /// Runs it on this worker, which took it from `level`, and ends it with [`Live::end`] or [`Live::pass_over`]; work
     /// that is shared out may end later and elsewhere.
-    fn run(task: Arc<Live<T, Self>>, worker: &mut Worker, started: Time, level: StealLevel);
+    fn run(task: &Arc<Live<T, Self>>, worker: &mut Worker, started: Time, level: StealLevel);
 }
 
 /// The part of a task that its ticket sees.
@@ -61,20 +63,11 @@ pub(crate) trait Outcome<T>: Expire {
 }
 
 impl<T, W> Live<T, W> {
-    /// A task that is to be queued.
+    /// A task that has not ended.
     pub(crate) fn new(header: Header, work: W) -> Self {
         Self {
             header,
             completion: Completion::new(),
-            work,
-        }
-    }
-
-    /// One that counts as running from the beginning: a batch, whose parts wait in its place.
-    pub(crate) fn started(header: Header, work: W) -> Self {
-        Self {
-            header,
-            completion: Completion::started(),
             work,
         }
     }
@@ -92,25 +85,24 @@ impl<T, W> Live<T, W> {
         self.completion.stop_reason()
     }
 
-    /// Ends it with `result`, as `report` says that it was served: counts it, then tells its ticket. It has used so
-    /// many bytes and so much of the worker's time, as far as neither has been counted before.
+    /// Ends it with `result`, as `record` says that it was served: counts it, then tells its ticket. It has used so
+    /// many bytes and nanoseconds of the worker, as far as neither has been counted before.
     pub(crate) fn end(
         &self,
         worker: &Worker,
-        report: Report,
-        used: (u64, Duration),
+        record: Record,
+        used: (u64, u64),
         result: Result<T, Error>,
     ) {
         let end = self.settled(&result);
-        let (bytes, busy) = used;
         let note = Note::untouched(self.header.entry.id, end, 1)
-            .timed(report.wait, report.service)
-            .using(bytes, busy);
+            .timed(record.wait, record.service)
+            .using(used);
         let is_late = left_out(Step::NoteBeforeAnswer);
         if !is_late {
             worker.note(note);
         }
-        self.completion.end(result.map(|answer| (answer, report)));
+        self.completion.end(result.map(|answer| (answer, record)));
         if is_late {
             worker.note(note);
         }
@@ -120,9 +112,9 @@ impl<T, W> Live<T, W> {
     /// table's tasks take.
     pub(crate) fn pass_over(&self, worker: &Worker, started: Time) {
         let end = self.settled(&Err(Error::Expired));
-        let waited = self.header.waited(started);
+        let waited = self.header.waited(started).as_nanos() as u64;
         let note = Note::untouched(self.header.entry.id, end, 1);
-        worker.note(note.timed(waited, Duration::ZERO));
+        worker.note(note.timed(waited, 0));
         self.completion.end(Err(Error::Expired));
     }
 
@@ -132,7 +124,7 @@ impl<T, W> Live<T, W> {
     }
 
     /// How a task that has run into `result` is to be counted. A ticket may be told at any moment that its deadline has
-    /// passed, so this is settled first; without a deadline there is nothing to settle, and no lock to take.
+    /// passed, so this is settled first; without a deadline there is nothing to settle.
     fn settled(&self, result: &Result<T, Error>) -> End {
         let end = end_of(result);
         match self.header.expires {
@@ -144,31 +136,28 @@ impl<T, W> Live<T, W> {
 
 impl<T, W> Task for Live<T, W>
 where
-    T: Send,
-    W: Run<T>,
+    T: Send + 'static,
+    W: Run<T> + 'static,
 {
     fn header(&self) -> &Header {
         &self.header
     }
 
-    fn begin(&self) -> Result<(), End> {
-        self.completion.begin()
+    fn share(self: Arc<Self>) -> Arc<dyn Task> {
+        self
     }
 
-    fn end_queued(&self, error: Error) -> Option<End> {
+    fn stop_reason(&self) -> Option<Error> {
+        self.completion.stop_reason()
+    }
+
+    fn end_queued(&self, error: Error) -> End {
         self.completion.end_queued(error)
     }
 
-    fn is_ended(&self) -> bool {
-        self.completion.is_ended()
-    }
-
-    fn is_wanted(&self) -> bool {
-        !self.header.is_due() && self.stop_reason().is_none()
-    }
-
     fn execute(self: Arc<Self>, worker: &mut Worker, started: Time, level: StealLevel) {
-        W::run(self, worker, started, level);
+        W::run(&self, worker, started, level);
+        contain(|| drop(self));
     }
 }
 

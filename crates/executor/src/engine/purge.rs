@@ -24,7 +24,7 @@ impl Engine {
     fn purge(&self, group: usize) {
         let now = now();
         let dead = self.hub.search(group, |task| {
-            task.is_ended() || task.header().is_expired(now)
+            task.stop_reason().is_some() || task.header().is_expired(now)
         });
         self.bury(group, dead, &Error::Expired);
     }
@@ -55,7 +55,7 @@ impl Engine {
             {
                 let mut state = self.hub.groups.lock(group);
                 match end {
-                    Some(End::Expired) => {
+                    End::Expired => {
                         let header = task.header();
                         let (class, effort) = (header.class, header.effort);
                         state.queue.count_expired(table, class, weight, effort);

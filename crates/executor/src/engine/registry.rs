@@ -186,6 +186,7 @@ impl KeptHomes {
         Homes::clone(&self.all.load())
     }
 
+    #[inline]
     pub(crate) fn contains(&self, domain: DomainId) -> bool {
         match self.only.load(Ordering::Relaxed) {
             SEVERAL => self.all.load().contains(domain),
@@ -234,7 +235,10 @@ impl Listing {
     /// A reference for a task, counted in the calling thread's share.
     fn refer(&self) -> EntryRef {
         let others = self.others.get().map_or(&[][..], |others| others);
-        let share = others.get(current::number() % (others.len() + 1));
+        let share = match others.len() {
+            0 => None,
+            others_len => others.get(current::number() % (others_len + 1)),
+        };
         EntryRef(Arc::clone(share.unwrap_or(&self.first)))
     }
 
@@ -273,6 +277,7 @@ impl Listing {
 impl TableState {
     /// The home for the next task, and another one of a table that has several: the caller takes the one where it waits
     /// less. Homes are chosen by `draw`, a number as good as random, in proportion to their weights.
+    #[inline]
     pub(crate) fn next_homes(&self, draw: u32) -> (DomainId, Option<DomainId>) {
         let only = self.homes.only.load(Ordering::Relaxed);
         if only != SEVERAL {

@@ -7,13 +7,14 @@ use chiplet_policy::queue::Effort;
 use chiplet_policy::{StealLevel, Time};
 use chiplet_table::Class;
 
+use super::completion::end_of;
 use super::registry::EntryRef;
 use super::span::TaskSpan;
 use super::worker::Worker;
 use crate::counts::End;
 use crate::error::Error;
 use crate::scheduler::Invite;
-use crate::sync::now;
+use crate::sync::{Step, left_out, now};
 use chiplet_table::host::contain;
 
 /// What is known of a task before it runs.
@@ -23,6 +24,8 @@ pub(crate) struct Header {
     pub(crate) class: Class,
     pub(crate) accepted: Time,
     pub(crate) expires: Option<Instant>,
+    /// The same by the executor's clock; the end of all time without a deadline.
+    pub(crate) due: Time,
     /// What it asks for, if it has a deadline. Not of batches and blocks: their parts are not passed over.
     pub(crate) effort: Option<Effort>,
     pub(crate) span: TaskSpan,
@@ -38,6 +41,11 @@ impl Header {
         self.expires.is_some_and(|at| now() >= at)
     }
 
+    /// From the submit to the deadline, if there is one.
+    pub(crate) fn time_allowed(&self) -> Option<Duration> {
+        self.expires.map(|_| self.due.since(self.accepted))
+    }
+
     pub(crate) fn waited(&self, now: Time) -> Duration {
         now.since(self.accepted)
     }
@@ -47,24 +55,48 @@ impl Header {
 pub(crate) trait Task: Send + Sync {
     fn header(&self) -> &Header;
 
+    /// The same, for code that does not know its type.
+    fn share(self: Arc<Self>) -> Arc<dyn Task>;
+
     /// As how many accepted tasks it counts: the queries of a batch's part.
     fn weight(&self) -> u64 {
         1
     }
 
-    /// Claims it for running, or says how it ended in the queue.
-    fn begin(&self) -> Result<(), End>;
+    /// Why it is not to start, or not worth going on with: nobody waits for the answer, or its ticket has been told.
+    fn stop_reason(&self) -> Option<Error>;
 
-    /// Ends it if it has not started; says how it has ended, if it has.
-    fn end_queued(&self, error: Error) -> Option<End>;
-
-    /// Whether it has ended in the queue.
-    fn is_ended(&self) -> bool;
+    /// Ends it before it has started, unless it has ended in the queue. Says how it is to be counted.
+    fn end_queued(&self, error: Error) -> End;
 
     /// Whether anybody still waits for the answer. Asked now and then by whoever runs it.
-    fn is_wanted(&self) -> bool;
+    fn is_wanted(&self) -> bool {
+        !self.header().is_due() && self.stop_reason().is_none()
+    }
 
-    /// Runs it on this worker, which took it from `level`; a split query may end later and elsewhere.
+    /// Takes it through its life on the worker that has taken it from a queue, at `level`.
+    fn run(self: Arc<Self>, worker: &mut Worker, level: StealLevel) {
+        if let Some(reason) = self.stop_reason()
+            && !left_out(Step::BeginAsks)
+        {
+            let end = end_of::<()>(&Err(reason));
+            worker.found_ended(self.header().entry.id, end, self.weight());
+            return contain(|| drop(self));
+        }
+        // What was moved at its submit waits in this domain's own queue, and is away from home all the same.
+        let homes = &self.header().entry.state.homes;
+        let level = match homes.contains(worker.place().domain) {
+            true => level,
+            false => StealLevel::Remote,
+        };
+        worker.begin(level);
+        let started = worker.now();
+        worker.start(started);
+        self.execute(worker, started, level);
+    }
+
+    /// Runs it on this worker, which took it from `level`; a split query may end later and elsewhere. A panic of what
+    /// is dropped with it, such as a closure's captures, ends here.
     fn execute(self: Arc<Self>, worker: &mut Worker, started: Time, level: StealLevel);
 }
 
@@ -117,30 +149,4 @@ impl Drop for Invitation {
     fn drop(&mut self) {
         self.let_go();
     }
-}
-
-/// Takes a task through its life on `worker`.
-pub(crate) fn run(task: Arc<dyn Task>, worker: &mut Worker, level: StealLevel) {
-    match task.begin() {
-        Err(end) => worker.found_ended(&*task, end),
-        Ok(()) => {
-            // What was moved at its submit waits in this domain's own queue, and is away from home all the same.
-            let level = match task
-                .header()
-                .entry
-                .state
-                .homes
-                .contains(worker.place().domain)
-            {
-                true => level,
-                false => StealLevel::Remote,
-            };
-            worker.begin(level);
-            let started = worker.now();
-            worker.start(started);
-            Arc::clone(&task).execute(worker, started, level);
-        }
-    }
-    // The closure's captures may be dropped here, and that is the caller's code.
-    contain(|| drop(task));
 }

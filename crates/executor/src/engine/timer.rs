@@ -254,6 +254,7 @@ mod tests {
             class: Class::Interactive,
             accepted: Time::ZERO,
             expires: Some(deadline),
+            due: Time::MAX,
             effort: None,
             span: TaskSpan::of("t"),
         };
@@ -361,11 +362,10 @@ mod tests {
             }
         }
         assert!(told.try_recv().is_err(), "nobody is left for it");
-        for (task, open) in blocked {
-            drop(open);
-            drop(task);
-        }
+        let (tasks, opens): (Vec<_>, Vec<_>) = blocked.into_iter().unzip();
+        drop(opens);
         assert_eq!(told.recv_timeout(HANG), Ok(()), "now there is");
+        drop(tasks);
         for _ in THREADS..MOST {
             assert_eq!(ended.recv_timeout(HANG), Ok(true));
         }

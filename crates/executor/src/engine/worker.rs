@@ -13,10 +13,10 @@ use chiplet_topology::DomainId;
 
 use super::registry::TableEntry;
 use super::stats::{Note, Notes};
-use super::task::{self, Header, Invitation, Shared, Task};
+use super::task::{Header, Invitation, Shared, Task};
 use super::{Engine, current};
 use crate::counts::End;
-use crate::report::Report;
+use crate::report::Record;
 use crate::scheduler::{Cover, Found, Late, Local, Refusal};
 
 /// Where a worker's tasks run.
@@ -94,7 +94,7 @@ impl Worker {
         let _leaves = engine.exits.leave_on_drop();
         while let Some(found) = engine.hub.next(&mut self.local) {
             match found {
-                Found::Task(task, level) => task::run(task, &mut self, level),
+                Found::Task(task, level) => task.run(&mut self, level),
                 Found::Invitation(invitation, level) => {
                     if let Some(more) = invitation.accept(&mut self, level) {
                         self.local.postpone(more, level);
@@ -105,11 +105,13 @@ impl Worker {
     }
 
     /// What time it is.
+    #[inline]
     pub(crate) fn now(&self) -> Time {
         self.engine.hub.clock().now()
     }
 
     /// Says that the task which it has taken starts at `now`.
+    #[inline]
     pub(crate) fn start(&mut self, now: Time) {
         self.began = now;
         self.local.start(now);
@@ -133,6 +135,7 @@ impl Worker {
     }
 
     /// Says that a task has ended at `now`, which has used so much.
+    #[inline]
     pub(crate) fn end_task(&mut self, now: Time, used: &Tally) {
         self.local.end_task(now, used.helped, used.blocked);
     }
@@ -168,11 +171,14 @@ impl Worker {
         self.place
     }
 
-    /// What is known of a task in one piece that this worker took from `level` and ran.
-    pub(crate) fn report(&self, level: StealLevel, wait: Duration, service: Duration) -> Report {
-        Report {
-            wait,
-            service,
+    /// What is known of a task in one piece that this worker took from `level` and ran: when it came, was begun and
+    /// has ended.
+    #[inline]
+    pub(crate) fn report(&self, level: StealLevel, [came, began, ended]: [Time; 3]) -> Record {
+        let nanos = |from: Time, to: Time| to.as_nanos().saturating_sub(from.as_nanos());
+        Record {
+            wait: nanos(came, began),
+            service: nanos(began, ended),
             domain: self.place.domain,
             units: 1,
             level,
@@ -182,10 +188,10 @@ impl Worker {
     /// Whether the task that it has taken cannot be answered before its deadline, as far as can be told, and so is not
     /// begun: others wait, and the time is better spent on them.
     pub(crate) fn is_too_late(&mut self, header: &Header, started: Time) -> bool {
-        let Some(expires) = header.expires else {
+        if header.expires.is_none() {
             return false;
-        };
-        let left = self.engine.hub.clock().time(expires).since(started);
+        }
+        let left = header.due.since(started);
         let expected = self.local.expected().unwrap_or_default();
         let is_late = left.is_zero() || is_too_late(header.waited(started), left, expected);
         if is_late {
@@ -195,12 +201,11 @@ impl Worker {
     }
 
     /// Says that the task which it has taken had ended before.
-    pub(crate) fn found_ended(&mut self, task: &dyn Task, end: End) {
+    pub(crate) fn found_ended(&mut self, table: TableId, end: End, weight: u64) {
         if end == End::Expired {
             self.local.miss_task();
         }
-        let table = task.header().entry.id;
-        self.note(Note::untouched(table, end, task.weight()));
+        self.note(Note::untouched(table, end, weight));
     }
 
     pub(crate) fn index(&self) -> usize {
@@ -208,6 +213,7 @@ impl Worker {
     }
 
     /// Counts a task or scan unit that it begins, which it has taken from `level`.
+    #[inline]
     pub(crate) fn begin(&self, level: StealLevel) {
         self.engine.stats.begun(self.index(), level);
     }

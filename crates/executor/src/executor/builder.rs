@@ -373,7 +373,7 @@ impl Builder {
             planner,
             Workers::new(Arc::clone(&topology), options),
             tick,
-            hub.clock(),
+            hub.clock().clone(),
         ));
         if nodes.matter() && numa_balancing() == Some(true) {
             tracing::warn!(

@@ -8,10 +8,10 @@ mod submit_over;
 mod table_options;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use chiplet_policy::queue::Effort;
-use chiplet_policy::{Homes, Placement, TableId};
+use chiplet_policy::{Homes, Placement, TableId, Time};
 use chiplet_table::Class;
 use chiplet_table::{Context, IntoTable, Neighbor, Query, Table};
 use chiplet_topology::{Process, Topology, TopologyError};
@@ -270,7 +270,7 @@ impl Executor {
         };
         let class = query.requested_class();
         let mut header = self.header(entry, class, query.expires());
-        let time = self.time_allowed(&header);
+        let time = header.time_allowed();
         header.effort = time.map(|time| search::effort(&query, time));
         let task = Arc::new(search::task(header, query));
         match self
@@ -338,8 +338,8 @@ impl Executor {
         F: FnOnce(&mut Context) -> T + Send + 'static,
         T: Send + 'static,
     {
-        let entry = match self.find(table) {
-            Ok(entry) => entry,
+        let header = match self.closure_header(table, deadline) {
+            Ok(header) => header,
             Err(reason) => {
                 return Err(Refused {
                     reason,
@@ -347,9 +347,6 @@ impl Executor {
                 });
             }
         };
-        let mut header = self.header(entry, None, deadline);
-        let time = self.time_allowed(&header);
-        header.effort = time.map(|time| Effort::new(time, 0, false));
         let task = Arc::new(closure::task(header, code));
         match self
             .engine
@@ -363,6 +360,19 @@ impl Executor {
         }
     }
 
+    /// What is known of a closure that is to run at the home of `table`.
+    fn closure_header(
+        &self,
+        table: TableId,
+        deadline: Option<Instant>,
+    ) -> Result<Header, SubmitError> {
+        let mut header = self.header(self.find(table)?, None, deadline);
+        let time = header.time_allowed();
+        header.effort = time.map(|time| Effort::new(time, 0, false));
+        Ok(header)
+    }
+
+    #[inline]
     fn find(&self, table: TableId) -> Result<EntryRef, SubmitError> {
         if !self.process.is_this() {
             return Err(SubmitError::Forked);
@@ -392,22 +402,20 @@ impl Executor {
     }
 
     /// What is known of a task of `class`, or the table's.
+    #[inline(always)]
     fn header(&self, entry: EntryRef, class: Option<Class>, expires: Option<Instant>) -> Header {
+        let clock = self.engine.hub.clock();
+        let accepted = clock.now();
         Header {
             executor: self.engine.id,
             class: class.unwrap_or_else(|| entry.state.options.class()),
             span: TaskSpan::of(&entry.name),
             entry,
-            accepted: self.engine.hub.clock().now(),
+            accepted,
             expires,
+            due: expires.map_or(Time::MAX, |at| clock.time(at, accepted)),
             effort: None,
         }
-    }
-
-    /// From the submit to the deadline, if there is one.
-    fn time_allowed(&self, header: &Header) -> Option<Duration> {
-        let at = self.engine.hub.clock().time(header.expires?);
-        Some(at.since(header.accepted))
     }
 
     /// All counters. Reading them holds no worker and no submit up for longer than one small step ([`Snapshot`]).

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chiplet_policy::{StealLevel, Time};
+use chiplet_table::host::contain;
 use chiplet_table::{Context, Table};
 
 use super::guarded;
@@ -33,7 +34,7 @@ use crate::engine::stats::Note;
 use crate::engine::task::{Header, Task};
 use crate::engine::worker::Worker;
 use crate::error::{Error, SubmitError};
-use crate::report::{Answer, Report};
+use crate::report::{Answer, Record};
 use crate::scheduler::{Refusal, Terms};
 use crate::sync::{self, Mutex, Step, left_out};
 
@@ -120,7 +121,7 @@ struct Progress<A> {
     /// No further queries are begun, for this reason.
     stopped: Option<Error>,
     /// Of the parts whose answers stand here.
-    report: Report,
+    report: Record,
     /// The ticket has got the answers.
     told: bool,
 }
@@ -129,7 +130,7 @@ struct Progress<A> {
 struct Told<A> {
     answers: A,
     rest: Error,
-    report: Report,
+    report: Record,
 }
 
 impl<A: Default> Progress<A> {
@@ -195,10 +196,10 @@ pub(super) fn task<L: Load>(header: Header, load: L, answers: L::Answers) -> Bul
         settled: 0,
         due: false,
         stopped: None,
-        report: Report::idle(home),
+        report: Record::idle(home),
         told: false,
     });
-    Live::started(header, Bulk { load, progress })
+    Live::new(header, Bulk { load, progress })
 }
 
 impl<L: Load> Bulk<L> {
@@ -371,7 +372,7 @@ impl<L: Load> Part<L> {
         &self,
         queries: &Range<usize>,
         found: &mut L::Found,
-        report: Option<Report>,
+        report: Option<Record>,
     ) -> (Served, bool) {
         let mut progress = self.bulk.work.progress.lock();
         if progress.due {
@@ -426,7 +427,7 @@ impl<L: Load> Part<L> {
             let found = std::mem::take(&mut stretch.found);
             (stretch.queries.clone(), stretch.since, found)
         };
-        let (together, used) = in_context(worker, Arc::clone(self) as _, |context| {
+        let (together, used) = in_context(worker, self, |context| {
             let table = self.table(package);
             match table {
                 Ok(table) => self.search(&queries, context, &mut found, table),
@@ -445,17 +446,42 @@ impl<L: Load> Part<L> {
             false => worker.set_clock(ended),
         }
         let service = ended.since(started);
-        let report = worker.report(level, started.since(since), service);
+        let report = worker.report(level, [since, started, ended]);
         let (ends, settled) = self.settle(&queries, &mut found, Some(report));
         self.stretch.lock().found = found;
-        let mut used = (used.bytes, used.busy(service));
+        let mut used = (used.bytes, used.busy(service).as_nanos() as u64);
         for (end, queries) in ends.by_end() {
-            let (bytes, busy) = std::mem::take(&mut used);
             let note = Note::untouched(header.entry.id, end, queries);
-            worker.note(note.timed(report.wait, service).using(bytes, busy));
+            worker.note(
+                note.timed(report.wait, report.service)
+                    .using(std::mem::take(&mut used)),
+            );
         }
         let next = longest(queries.len() as u64, service, together);
         (settled, next)
+    }
+
+    /// Runs its queries, and then the next ones as long as no queue has a place for them.
+    fn run_all(self: &Arc<Self>, worker: &mut Worker, started: Time, level: StealLevel) {
+        let table = self.bulk.header.entry.id;
+        let (mut started, mut is_first) = (started, true);
+        loop {
+            let (settled, longest) = self.run(worker, (started, level), is_first);
+            let parts = worker.parts_for(&self.bulk.header.entry);
+            let After::On(queries) = self.publish(settled, self.bulk.goes_on(), parts, longest)
+            else {
+                return;
+            };
+            self.call_others(worker, parts, longest);
+            let count = queries.len() as u64;
+            if !self.queue_again(worker, queries) {
+                return;
+            }
+            // No queue has counted them.
+            worker.accept(table, count);
+            worker.begin(level);
+            (started, is_first) = (worker.now(), false);
+        }
     }
 
     /// Queues as many more parts as there are to be, while there are places. The caller's own part is left meanwhile,
@@ -513,61 +539,38 @@ impl<L: Load> Task for Part<L> {
         &self.bulk.header
     }
 
+    fn share(self: Arc<Self>) -> Arc<dyn Task> {
+        self
+    }
+
     fn weight(&self) -> u64 {
         self.stretch.lock().queries.len() as u64
     }
 
     /// A part whose ticket is gone or has been told is published no more: nobody waits for that.
-    fn begin(&self) -> Result<(), End> {
-        match self.bulk.stop_reason() {
-            Some(reason) => Err(end_of::<()>(&Err(reason))),
-            None => Ok(()),
+    fn stop_reason(&self) -> Option<Error> {
+        self.bulk.stop_reason()
+    }
+
+    fn end_queued(&self, error: Error) -> End {
+        if let Some(reason) = self.stop_reason() {
+            return end_of::<()>(&Err(reason));
         }
-    }
-
-    fn end_queued(&self, error: Error) -> Option<End> {
-        self.begin().err().or_else(|| {
-            let queries = self.stretch.lock().queries.clone();
-            let mut found = L::Found::default();
-            L::fail(&mut found, queries.len(), &error);
-            let (ends, settled) = self.settle(&queries, &mut found, None);
-            self.bulk.stop(error);
-            self.publish(settled, false, 1, 0);
-            Some(match ends.expired {
-                0 => End::Cancelled,
-                _ => End::Expired,
-            })
-        })
-    }
-
-    fn is_ended(&self) -> bool {
-        self.begin().is_err()
-    }
-
-    fn is_wanted(&self) -> bool {
-        !self.bulk.header.is_due() && self.bulk.stop_reason().is_none()
+        let queries = self.stretch.lock().queries.clone();
+        let mut found = L::Found::default();
+        L::fail(&mut found, queries.len(), &error);
+        let (ends, settled) = self.settle(&queries, &mut found, None);
+        self.bulk.stop(error);
+        self.publish(settled, false, 1, 0);
+        match ends.expired {
+            0 => End::Cancelled,
+            _ => End::Expired,
+        }
     }
 
     fn execute(self: Arc<Self>, worker: &mut Worker, started: Time, level: StealLevel) {
-        let table = self.bulk.header.entry.id;
-        let (mut started, mut is_first) = (started, true);
-        loop {
-            let (settled, longest) = self.run(worker, (started, level), is_first);
-            let parts = worker.parts_for(&self.bulk.header.entry);
-            let After::On(queries) = self.publish(settled, self.bulk.goes_on(), parts, longest)
-            else {
-                return;
-            };
-            self.call_others(worker, parts, longest);
-            let count = queries.len() as u64;
-            if !self.queue_again(worker, queries) {
-                return;
-            }
-            // No queue has counted them.
-            worker.accept(table, count);
-            worker.begin(level);
-            (started, is_first) = (worker.now(), false);
-        }
+        self.run_all(worker, started, level);
+        contain(|| drop(self));
     }
 }
 

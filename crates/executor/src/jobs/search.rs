@@ -22,7 +22,7 @@ use crate::engine::stats::Note;
 use crate::engine::task::{Header, Shared};
 use crate::engine::worker::Worker;
 use crate::error::Error;
-use crate::report::Report;
+use crate::report::Record;
 use crate::sync::atomic::Ordering;
 use crate::sync::{OnceLock, Step, left_out, now};
 
@@ -181,7 +181,7 @@ impl SearchTask {
     ) -> Merged {
         let began = worker.now();
         worker.set_occupied(true);
-        let (result, used) = in_context(worker, Arc::clone(self) as _, |context| {
+        let (result, used) = in_context(worker, self, |context| {
             let parts = parts?;
             let merged = guarded(|| {
                 self.check(now())?;
@@ -205,13 +205,13 @@ impl SearchTask {
             return;
         }
         let (count, farthest) = served;
-        let service = merged.ended.since(units.started);
-        let report = Report {
+        let times = [self.header.accepted, units.started, merged.ended];
+        let record = Record {
             units: count,
-            ..worker.report(farthest, self.header.waited(units.started), service)
+            ..worker.report(farthest, times)
         };
-        let used = (merged.used.bytes, merged.busy);
-        self.end(worker, report, used, merged.result);
+        let used = (merged.used.bytes, merged.busy.as_nanos() as u64);
+        self.end(worker, record, used, merged.result);
     }
 }
 
@@ -234,11 +234,11 @@ enum Served {
 impl Work<Vec<Neighbor>> for Search {}
 
 impl Run<Vec<Neighbor>> for Search {
-    fn run(task: Arc<SearchTask>, worker: &mut Worker, started: Time, level: StealLevel) {
+    fn run(task: &Arc<SearchTask>, worker: &mut Worker, started: Time, level: StealLevel) {
         if worker.is_too_late(&task.header, started) {
             return task.pass_over(worker, started);
         }
-        let (served, mut used) = in_context(worker, Arc::clone(&task) as _, |context| {
+        let (served, mut used) = in_context(worker, task, |context| {
             let served = guarded(|| {
                 let table = task.table(worker)?;
                 match table.as_split() {
@@ -269,8 +269,9 @@ impl Run<Vec<Neighbor>> for Search {
             (Ok(Served::Shared), None) => unreachable!("what was shared out has units"),
         };
         worker.end_task(ended, &used);
-        let report = worker.report(level, task.header.waited(started), service);
-        task.end(worker, report, (used.bytes, busy), result);
+        let record = worker.report(level, [task.header.accepted, started, ended]);
+        let used = (used.bytes, busy.as_nanos() as u64);
+        task.end(worker, record, used, result);
     }
 }
 
@@ -293,7 +294,7 @@ impl Shared for SearchTask {
         };
         let begun = worker.now();
         worker.take_part(units.started);
-        let (gives_way, used) = in_context(worker, Arc::clone(&self) as _, |context| {
+        let (gives_way, used) = in_context(worker, &self, |context| {
             self.scan_units(unit, worker, level, context)
         });
         let ended = worker.now();

@@ -10,10 +10,8 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::patience::Patience;
 use crate::sync::{PAUSES, pause};
-
-/// For so many waits a thread without a free core does not stay awake again after it has done so in vain.
-const LEFT_OUT: u32 = 16;
 
 /// How many such cores there are.
 #[derive(Debug, Default)]
@@ -45,27 +43,28 @@ impl FreeCores {
     }
 
     /// Waits for a moment until a task has `ended`: short ones have before this thread would be asleep. Without a free
-    /// core half as long, and only while that helps. A query of 50 us would lose a tenth by it.
+    /// core half as long: a query of 50 us would lose a tenth by it.
     pub(crate) fn wait_awake(&self, ended: impl Fn() -> bool) {
         thread_local! {
-            static LEFT: Cell<u32> = const { Cell::new(0) };
+            static PATIENCE: Cell<Patience> = Cell::default();
         }
+        let mut patience = PATIENCE.get();
         if ended() {
             return;
         }
-        let core = self.claim();
-        let rounds = match (&core, LEFT.get()) {
-            (Some(_), _) => PAUSES,
-            (None, 0) => PAUSES / 2,
-            (None, left) => return LEFT.set(left - 1),
-        };
-        let came = (0..rounds).any(|round| {
-            pause(round);
-            ended()
-        });
-        if core.is_none() && !came {
-            LEFT.set(LEFT_OUT);
+        if patience.tries() {
+            let core = self.claim();
+            let rounds = match core {
+                Some(_) => PAUSES,
+                None => PAUSES / 2,
+            };
+            let came = (0..rounds).any(|round| {
+                pause(round);
+                ended()
+            });
+            patience.note(came);
         }
+        PATIENCE.set(patience);
     }
 
     /// A core to wait on until the claim is dropped, if one is left.
@@ -118,28 +117,30 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_on_a_free_core_always_waits_awake() {
+    fn a_wait_in_vain_has_as_many_left_out_as_were_in_vain_in_a_row() {
         let cores = FreeCores::new(1, 0);
-        for _ in 0..3 {
-            assert_eq!(looks(&cores, u32::MAX), 1 + PAUSES);
+        for _ in 0..2 {
+            for in_vain in 1..=20 {
+                assert_eq!(looks(&cores, u32::MAX), 1 + PAUSES);
+                // An answer that is there is no wait.
+                assert_eq!(looks(&cores, 0), 1);
+                for _ in 0..in_vain.min(8) {
+                    assert_eq!(looks(&cores, 5), 1);
+                }
+            }
+            for _ in 0..3 {
+                assert_eq!(looks(&cores, 5), 6);
+            }
         }
-        assert_eq!(looks(&cores, 5), 6);
         assert_eq!(cores.count(), 1);
     }
 
     #[test]
-    fn without_a_free_core_it_waits_half_as_long_and_while_that_helps() {
+    fn without_a_free_core_it_waits_half_as_long() {
         let cores = FreeCores::new(2, 2);
         for _ in 0..100 {
             assert_eq!(looks(&cores, PAUSES / 2), 1 + PAUSES / 2);
         }
-        for _ in 0..3 {
-            assert_eq!(looks(&cores, u32::MAX), 1 + PAUSES / 2);
-            // An answer that is there is no wait.
-            assert_eq!(looks(&cores, 0), 1);
-            for _ in 0..LEFT_OUT {
-                assert_eq!(looks(&cores, PAUSES / 2), 1);
-            }
-        }
+        assert_eq!(looks(&cores, u32::MAX), 1 + PAUSES / 2);
     }
 }

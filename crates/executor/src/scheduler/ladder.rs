@@ -12,7 +12,8 @@ use crate::sync::{PAUSES, Step, left_out, now, pause};
 /// A spinning worker looks at the other groups in every eighth round: their counters are on lines that those write.
 const LOOK_AWAY: u32 = 8;
 
-/// A worker that was woken stays awake this much longer: a coarse search takes some 10 to 50 us.
+/// A worker that was woken for a query that is about to be cut stays awake this much longer: a coarse search takes some
+/// 10 to 50 us.
 const WOKEN_PAUSES: u32 = 4;
 
 /// What the first two levels of the ladder hold for a worker.
@@ -170,27 +171,28 @@ impl<T, U: Invite> Climb<'_, T, U> {
         Near::Found(Found::Task(task, StealLevel::Own))
     }
 
-    /// The worker found nothing near: stays awake for a moment before it goes to sleep. A task that comes meanwhile
-    /// starts at once and costs its submitter no system call.
+    /// The worker found nothing near: stays awake for a moment before it goes to sleep, unless that was in vain lately.
+    /// A task that comes meanwhile starts at once and costs its submitter no system call. A worker that was woken
+    /// always stays: whoever woke it has work, or will have it in a moment.
     ///
     /// It is counted, so that a push need not wake a sleeper for a task that this worker is about to see. When it stops
     /// looking it is not counted any more, and it looks at the queue once more after that.
     fn spin(&mut self) {
         let (hub, group) = (self.hub, self.local.group);
-        if !hub.groups.lock(group).spin() {
+        let woken = std::mem::take(&mut self.local.woken);
+        if !(woken || self.local.patience.tries()) || !hub.groups.lock(group).spin() {
             return;
         }
-        for round in 0..std::mem::replace(&mut self.local.pauses, PAUSES) {
+        let rounds = if woken { PAUSES * WOKEN_PAUSES } else { PAUSES };
+        let came = (0..rounds).any(|round| {
             pause(round);
-            if hub.groups.queued(group) > 0
+            hub.groups.queued(group) > 0
                 || self.is_invited()
                 || (round % LOOK_AWAY == LOOK_AWAY - 1
                     && self.crosses()
                     && self.choose_victim().is_some())
-            {
-                break;
-            }
-        }
+        });
+        self.local.patience.note(came);
         if !left_out(Step::SpinEnds) {
             hub.groups.lock(group).stop_spinning();
         }
@@ -270,9 +272,8 @@ impl<T, U: Invite> Climb<'_, T, U> {
     /// This worker has been asleep and is awake at `now`.
     pub(super) fn wakes(&mut self, now: Time) {
         self.local.now = now;
-        // Whoever woke it has work, or will have it in a moment: a query that is about to be cut.
         self.local.ladder.wakes();
-        self.local.pauses = PAUSES * WOKEN_PAUSES;
+        self.local.woken = true;
         if !left_out(Step::WakingLeavesList) {
             self.leave();
         }

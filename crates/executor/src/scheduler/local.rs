@@ -6,7 +6,8 @@ use chiplet_policy::ladder::Ladder;
 use chiplet_policy::queue::Run;
 use chiplet_policy::{StealLevel, Time};
 
-use crate::sync::{PAUSES, deque};
+use super::patience::Patience;
+use crate::sync::deque;
 
 /// The part of a worker that only its own thread touches.
 pub(crate) struct Local<U> {
@@ -21,8 +22,9 @@ pub(crate) struct Local<U> {
     pub(super) away: Option<(usize, Run)>,
     /// A recent time: when the last task ended or the last park did. Spares asking the clock for each take.
     pub(super) now: Time,
-    /// For how many rounds it stays awake next.
-    pub(super) pauses: u32,
+    /// It has been woken, and found nothing to run since.
+    pub(super) woken: bool,
+    pub(super) patience: Patience,
     pub(super) ladder: Ladder,
     /// Where the last look for a sibling's invitations began; rotates so that thieves spread.
     pub(super) turn: usize,
@@ -43,7 +45,8 @@ impl<U> Local<U> {
             run: Run::default(),
             away: None,
             now,
-            pauses: PAUSES,
+            woken: false,
+            patience: Patience::default(),
             ladder: Ladder::default(),
             turn: worker,
         }
@@ -52,17 +55,19 @@ impl<U> Local<U> {
     /// It has something to run, and may spin again after it.
     pub(super) fn found(&mut self) {
         self.ladder.found();
-        self.pauses = PAUSES;
+        self.woken = false;
     }
 
     /// Says that it is `now`: when a task has ended, to which others have given time besides (`helped`), and which has
     /// waited for something else meanwhile (`blocked`).
+    #[inline]
     pub(crate) fn end_task(&mut self, now: Time, helped: Duration, blocked: Duration) {
         self.now = now;
         self.present().end_shared(now, helped, blocked);
     }
 
     /// Says that the task which it has taken starts at `now`.
+    #[inline]
     pub(crate) fn start(&mut self, now: Time) {
         self.present().start(now);
     }
@@ -88,6 +93,7 @@ impl<U> Local<U> {
     }
 
     /// Of the group that its task is from.
+    #[inline]
     fn present(&mut self) -> &mut Run {
         match &mut self.away {
             Some((_, run)) if self.ladder.is_away() => run,

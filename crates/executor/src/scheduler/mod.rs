@@ -15,6 +15,7 @@ mod ladder;
 mod local;
 #[cfg(all(test, chiplet_loom))]
 mod loom_tests;
+mod patience;
 mod relief;
 #[cfg(feature = "replay")]
 pub(crate) mod replay;
@@ -127,8 +128,9 @@ impl<T, U> Hub<T, U> {
     }
 
     /// What times are counted by.
-    pub(crate) fn clock(&self) -> Clock {
-        self.clock
+    #[inline]
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     /// When work may leave its group.

@@ -150,6 +150,25 @@ pub(crate) mod deque {
     }
 }
 
+/// Threads that touch it at the same time are a failure.
+pub(crate) struct Slot<T>(checker::sync::Mutex<Option<T>>);
+
+impl<T> Slot<T> {
+    pub(crate) fn new(value: Option<T>) -> Self {
+        Self(checker::sync::Mutex::new(value))
+    }
+
+    pub(crate) fn put(&self, value: T) {
+        let mut place = self.0.try_lock().expect("one thread at a time");
+        *place = Some(value);
+    }
+
+    pub(crate) fn take(&self) -> Option<T> {
+        let mut place = self.0.try_lock().expect("one thread at a time");
+        place.take()
+    }
+}
+
 pub(crate) struct Swap<T>(Mutex<std::sync::Arc<T>>);
 
 impl<T> Swap<T> {
@@ -185,6 +204,20 @@ std::thread_local! {
 /// Sets the clock back: each execution of a model has to see the same times.
 pub(crate) fn begin() {
     PASSED.set(0);
+}
+
+/// None: all time is [`now`]'s.
+#[derive(Clone, Debug)]
+pub(crate) struct Counter;
+
+impl Counter {
+    pub(crate) fn start() -> Option<Self> {
+        None
+    }
+
+    pub(crate) fn passed(&self) -> u64 {
+        unreachable!("none is started")
+    }
 }
 
 /// What time it is: a microsecond later each time.

@@ -5,6 +5,9 @@ pub(crate) use std::thread;
 pub(crate) use std::thread_local;
 use std::time::{Duration, Instant};
 
+use atomic_refcell::AtomicRefCell;
+use sync_wrapper::SyncWrapper;
+
 pub(crate) use std::sync::atomic;
 
 pub(crate) use super::locks::{Condvar, Mutex, MutexGuard, OnceLock};
@@ -28,6 +31,24 @@ pub(crate) fn pause(round: u32) {
     }
 }
 
+/// A place for a value. One thread at a time touches it, as something else says: it would panic, not wait.
+pub(crate) struct Slot<T>(AtomicRefCell<SyncWrapper<Option<T>>>);
+
+impl<T> Slot<T> {
+    pub(crate) fn new(value: Option<T>) -> Self {
+        Self(AtomicRefCell::new(SyncWrapper::new(value)))
+    }
+
+    pub(crate) fn put(&self, value: T) {
+        *self.0.borrow_mut().get_mut() = Some(value);
+    }
+
+    #[inline]
+    pub(crate) fn take(&self) -> Option<T> {
+        self.0.borrow_mut().get_mut().take()
+    }
+}
+
 /// A pointer that readers load without a lock while a writer replaces it.
 pub(crate) struct Swap<T>(arc_swap::ArcSwap<T>);
 
@@ -42,6 +63,33 @@ impl<T> Swap<T> {
 
     pub(crate) fn store(&self, value: T) {
         self.0.store(std::sync::Arc::new(value));
+    }
+}
+
+/// The processor's counter of time, where the system itself counts by it.
+#[derive(Clone, Debug)]
+pub(crate) struct Counter {
+    counter: quanta::Clock,
+    began: u64,
+}
+
+impl Counter {
+    /// The first one of a process finds out how fast it counts, mostly in a millisecond.
+    pub(crate) fn start() -> Option<Self> {
+        const SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+        const COUNTERS: [&str; 2] = ["tsc", "arch_sys_counter"];
+        let source = std::fs::read_to_string(SOURCE).ok()?;
+        COUNTERS.contains(&source.trim()).then(|| {
+            let counter = quanta::Clock::new();
+            let began = counter.raw();
+            Self { counter, began }
+        })
+    }
+
+    /// Nanoseconds since it was started.
+    #[inline]
+    pub(crate) fn passed(&self) -> u64 {
+        self.counter.delta_as_nanos(self.began, self.counter.raw())
     }
 }
 

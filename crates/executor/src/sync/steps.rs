@@ -48,8 +48,14 @@ pub(crate) enum Step {
     AnswerWakes,
     /// A deadline that passes wakes whoever waits for the answer.
     ExpiryWakes,
-    /// A task that has ended shows it to whoever looks without its lock.
-    EndShows,
+    /// A ticket that has left its waker looks whether the task has ended meanwhile.
+    WaiterLooks,
+    /// Whoever ends a task whose ticket is gone, or was told that it expired, drops the answer.
+    UnwantedDropped,
+    /// A ticket that goes drops an answer that is there.
+    LeftoverDropped,
+    /// A ticket that goes, or has its answer, leaves no waker.
+    WakerForgotten,
     /// A task whose end is being counted expires no more.
     SettledStays,
     /// An alarm that is due before the timer's thread would wake up wakes it.

@@ -55,27 +55,32 @@ impl Note {
     }
 
     /// So many tasks of a table have ended in this way, without having been taken up.
+    #[inline]
     pub(crate) fn untouched(table: TableId, end: End, tasks: u64) -> Self {
         Self {
+            table,
             end: Some((end, tasks)),
-            ..Self::part(table, 0, Duration::ZERO)
+            times: None,
+            busy: 0,
+            bytes: 0,
         }
     }
 
-    /// A worker took them up after this wait, and each was answered after this `service` time.
-    pub(crate) fn timed(self, wait: Duration, service: Duration) -> Self {
-        let times = [wait, service].map(|time| time.as_nanos() as u64);
+    /// A worker took them up after so many nanoseconds, and each was answered after so many more.
+    #[inline]
+    pub(crate) fn timed(self, wait: u64, service: u64) -> Self {
         Self {
-            times: Some(times),
+            times: Some([wait, service]),
             ..self
         }
     }
 
-    /// What was used for them.
-    pub(crate) fn using(self, bytes: u64, busy: Duration) -> Self {
+    /// Bytes and nanoseconds of a worker that were used for them.
+    #[inline]
+    pub(crate) fn using(self, (bytes, busy): (u64, u64)) -> Self {
         Self {
             bytes,
-            busy: busy.as_nanos() as u64,
+            busy,
             ..self
         }
     }
@@ -139,6 +144,7 @@ impl Stats {
     }
 
     /// A worker begins a task or unit that it has taken from `level`.
+    #[inline]
     pub(crate) fn begun(&self, worker: usize, level: StealLevel) {
         let seat = &self.seats[worker];
         let count = &seat.steals[level as usize];

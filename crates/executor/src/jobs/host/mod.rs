@@ -13,26 +13,25 @@ use crate::engine::task::Task;
 use crate::engine::worker::Worker;
 
 /// A worker and the task that it runs.
-struct Hosted<'a> {
+struct Hosted<'a, K: ?Sized> {
     worker: &'a Worker,
-    task: Arc<dyn Task>,
+    task: &'a Arc<K>,
 }
 
 /// Runs `code` on this worker with a context for `task`, within its span. Returns with its result what the context was
 /// told.
-pub(super) fn in_context<R>(
+pub(super) fn in_context<K: Task + ?Sized, R>(
     worker: &Worker,
-    task: Arc<dyn Task>,
+    task: &Arc<K>,
     code: impl FnOnce(&mut Context<'_>) -> R,
 ) -> (R, Tally) {
     let hosted = Hosted { worker, task };
     let mut context = host::context(&hosted);
-    let span = &hosted.task.header().span;
-    let result = span.within(|| code(&mut context));
+    let result = task.header().span.within(|| code(&mut context));
     (result, host::tally(&context))
 }
 
-impl Host for Hosted<'_> {
+impl<K: Task + ?Sized> Host for Hosted<'_, K> {
     fn is_wanted(&self) -> bool {
         self.task.is_wanted()
     }
@@ -54,6 +53,7 @@ impl Host for Hosted<'_> {
     }
 
     fn run_parts(&self, count: usize, code: Arc<Part>) -> Tally {
-        parts::run(self, count, code)
+        let task = Arc::clone(self.task).share();
+        parts::run(self.worker, task, self, (count, code))
     }
 }

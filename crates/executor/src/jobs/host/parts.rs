@@ -12,7 +12,7 @@ use chiplet_policy::{StealLevel, Time};
 use chiplet_table::Context;
 use chiplet_table::host::{Host, Part, Tally, contain, context, tally};
 
-use super::{Hosted, in_context};
+use super::in_context;
 use crate::engine::stats::Note;
 use crate::engine::task::{Shared, Task};
 use crate::engine::worker::Worker;
@@ -42,16 +42,20 @@ struct Progress {
     used: Tally,
 }
 
-/// Runs `code` for each of `0..count` on the worker of `hosted` and on siblings that come. Returns what was used when
-/// all parts that were begun have ended.
-pub(super) fn run(hosted: &Hosted<'_>, count: usize, code: Arc<Part>) -> Tally {
-    let Hosted { worker, task } = hosted;
-    let others = hosted.helpers().min(count.saturating_sub(1));
-    let parts = Arc::new(Parts::new(Arc::clone(task), worker.began(), count, code));
+/// Runs `code` for each of `0..count` on the worker of `task`, with contexts of `host`, and on siblings that come.
+/// Returns what was used when all parts that were begun have ended.
+pub(super) fn run(
+    worker: &Worker,
+    task: Arc<dyn Task>,
+    host: &dyn Host,
+    (count, code): (usize, Arc<Part>),
+) -> Tally {
+    let others = host.helpers().min(count.saturating_sub(1));
+    let parts = Arc::new(Parts::new(task, worker.began(), count, code));
     let shared = Arc::clone(&parts) as Arc<dyn Shared>;
     worker.invite(&shared, others, others);
     drop(shared);
-    let mut context = context(hosted);
+    let mut context = context(host);
     while let Some((part, code)) = parts.begin() {
         parts.run(part, code, &mut context);
     }
@@ -178,7 +182,7 @@ impl Shared for Parts {
         let started = worker.now();
         worker.take_part(self.began);
         let mut gives_way = false;
-        let ((), mut used) = in_context(worker, Arc::clone(&self.task), |context| {
+        let ((), mut used) = in_context(worker, &self.task, |context| {
             while let Some((part, code)) = begun.take() {
                 worker.begin(level);
                 self.run(part, code, context);
