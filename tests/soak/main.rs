@@ -32,7 +32,7 @@ const CLIENTS: u64 = 3;
 /// Places in each domain's queue: fewer than there are tasks in the longest burst.
 const QUEUE: usize = 48;
 
-/// A run of at least this long is the real thing.
+/// A run of at least this long needs a release build: without one it gets through little.
 const LONG: Duration = Duration::from_secs(600);
 
 /// A placement change whenever a window of ten milliseconds shows the least imbalance, a millisecond apart.
