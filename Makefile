@@ -60,7 +60,7 @@ check: ## The library alone: format, clippy, all tests with fewer cases; three t
 	PROPTEST_CASES=64 cargo test --locked
 
 test: ## Everything that must pass before a change lands; a table of times at the end.
-	@scripts/stages.sh setup fmt lint unit loom shuttle pack python-units+doc
+	@scripts/stages.sh setup fmt lint unit loom shuttle doc pack python-units
 	@echo "make test: all passed"
 
 nightly: ## Tests of the evidence, other toolchains, emulators, browsers, clusters; a table at the end, also after a failure.
@@ -194,12 +194,10 @@ validate: setup ## The simulator beside emulated caches, the real executor and c
 	target/release/chiplet-validate $(if $(QUICK),--quick) $(ARGS)
 
 loom: ## Model-check the wake-up handshake, completion and cancellation as shipped: all interleavings of small machines.
-	RUSTFLAGS="--cfg chiplet_loom" CARGO_TARGET_DIR=target/loom LOOM_MAX_PREEMPTIONS=$(PREEMPTIONS) \
-	  cargo test --locked -p chiplet-executor --no-default-features --lib loom_tests -- $(SHOW)
+	LOOM_MAX_PREEMPTIONS=$(PREEMPTIONS) scripts/model.sh loom $(SHOW)
 
 shuttle: ## Model-check the whole executor as shipped: random schedules, SCHEDULES=2000 by each of two methods.
-	RUSTFLAGS="--cfg chiplet_shuttle" CARGO_TARGET_DIR=target/shuttle CHIPLET_SCHEDULES=$(SCHEDULES) \
-	  cargo test --locked -p chiplet-executor --no-default-features --lib shuttle_tests -- $(SHOW)
+	CHIPLET_SCHEDULES=$(SCHEDULES) scripts/model.sh shuttle $(SHOW)
 
 verify: setup ## Everything that proves the promises, ten minutes of soak included: about an hour, half an hour more where nothing is built; a table at the end.
 	@scripts/verify.sh
