@@ -57,7 +57,7 @@ serve: setup ## Run chiplet-server with sample data: gRPC on 127.0.0.1:6334, a p
 check: ## The library alone: format, clippy, all tests with fewer cases; three to five minutes on 2 cores, ten where nothing is built. Needs Rust alone.
 	cargo fmt --all --check
 	cargo clippy --locked --all-targets -- -D warnings
-	CHIPLET_SOAK_SECONDS=5 PROPTEST_CASES=64 cargo test --locked
+	PROPTEST_CASES=64 cargo test --locked
 
 test: ## Everything that must pass before a change lands; a table of times at the end.
 	@scripts/stages.sh setup fmt lint unit loom shuttle doc pack python-units
@@ -110,6 +110,7 @@ unit: setup ## Tests and doc tests of the library, the applications and what the
 
 lab: setup ## Tests of the evidence. What needs an emulator is ignored or says that it is skipped: `make emulated`.
 	cargo test --locked --all-features $(LAB:%=-p chiplet-%) --no-fail-fast
+	cargo test --locked --all-features -p chiplet-cli --test bench -- --ignored
 
 emulated: setup ## The tests that need QEMU: machines that it boots, and emulated caches.
 	@command -v qemu-x86_64 >/dev/null || scripts/setup.sh qemu-user
@@ -193,12 +194,10 @@ validate: setup ## The simulator beside emulated caches, the real executor and c
 	target/release/chiplet-validate $(if $(QUICK),--quick) $(ARGS)
 
 loom: ## Model-check the wake-up handshake, completion and cancellation as shipped: all interleavings of small machines.
-	RUSTFLAGS="--cfg chiplet_loom" CARGO_TARGET_DIR=target/loom LOOM_MAX_PREEMPTIONS=$(PREEMPTIONS) \
-	  cargo test --locked -p chiplet-executor --no-default-features --lib loom_tests -- $(SHOW)
+	LOOM_MAX_PREEMPTIONS=$(PREEMPTIONS) scripts/model.sh loom $(SHOW)
 
 shuttle: ## Model-check the whole executor as shipped: random schedules, SCHEDULES=2000 by each of two methods.
-	RUSTFLAGS="--cfg chiplet_shuttle" CARGO_TARGET_DIR=target/shuttle CHIPLET_SCHEDULES=$(SCHEDULES) \
-	  cargo test --locked -p chiplet-executor --no-default-features --lib shuttle_tests -- $(SHOW)
+	CHIPLET_SCHEDULES=$(SCHEDULES) scripts/model.sh shuttle $(SHOW)
 
 verify: setup ## Everything that proves the promises, ten minutes of soak included: about an hour, half an hour more where nothing is built; a table at the end.
 	@scripts/verify.sh
@@ -213,7 +212,8 @@ faults: ## Refused threads, pinning, files and memory, injected for real.
 	cargo test --locked -p chiplet --no-default-features --test faults -- --nocapture
 
 properties: setup ## Property tests of policy, topology, probe and advice at 10,000 cases each: PROPERTY_CASES=10000.
-	PROPTEST_CASES=$(PROPERTY_CASES) cargo test --locked --release -p chiplet-policy -p chiplet-topology -p chiplet-probe -p chiplet-advise
+	PROPTEST_CASES=$(PROPERTY_CASES) cargo test --locked --release -p chiplet-policy -p chiplet-topology -p chiplet-probe \
+	  -p chiplet-advise --lib --test it --test policy --test probe
 
 soak: ## Ten minutes of everything at once on a made-up machine of 96 cores: SOAK_SECONDS=600.
 	CHIPLET_SOAK_SECONDS=$(SOAK_SECONDS) \
