@@ -135,7 +135,7 @@ impl DomainSnapshot {
 }
 
 /// What a group's queue has counted of its removed tables, and of the others.
-type GroupIntake = (Intake, Vec<(TableId, Intake, u64)>);
+type GroupIntake = (Intake, usize, Vec<(TableId, Intake, u64)>);
 
 /// What all groups have counted of one table.
 #[derive(Default)]
@@ -162,15 +162,18 @@ pub(crate) fn take(engine: &Engine, balancer: &Balancer) -> Snapshot {
         .map(|group| engine.stats.read(group))
         .collect();
     let intakes = (0..groups.count()).map(|group| {
-        let gone = groups.lock(group).queue.retired();
-        (gone, groups.intake(group))
+        let (gone, tasks) = {
+            let group = groups.lock(group);
+            (group.queue.retired(), group.queue.len())
+        };
+        (gone, tasks, groups.intake(group))
     });
     let intakes: Vec<GroupIntake> = intakes.collect();
     let mut domains: Vec<DomainSnapshot> = Vec::new();
     let mut at: FxHashMap<DomainId, usize> = FxHashMap::default();
     let mut by_table: FxHashMap<TableId, TableCounts> = FxHashMap::default();
     let mut retired = TableCounts::default();
-    for (group, ((gone, intake), stats)) in intakes.into_iter().zip(ends).enumerate() {
+    for (group, ((gone, tasks, intake), stats)) in intakes.into_iter().zip(ends).enumerate() {
         let id = engine.hub.crew.domain_of(group);
         let index = *at.entry(id).or_insert_with(|| {
             domains.push(DomainSnapshot::new(id));
@@ -178,10 +181,10 @@ pub(crate) fn take(engine: &Engine, balancer: &Balancer) -> Snapshot {
         });
         let domain = &mut domains[index];
         domain.workers += engine.hub.groups.at_work_in(group);
+        domain.queued += tasks as u64;
         domain.shed += gone.shed;
         retired.intake.absorb(gone);
         for (table, intake, queued) in intake {
-            domain.queued += queued;
             domain.shed += intake.shed;
             let counts = by_table.entry(table).or_default();
             counts.intake.absorb(intake);
