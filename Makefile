@@ -16,7 +16,7 @@ MSRV = $(shell sed -nE 's/^rust-version = "(.*)"/\1.0/p' Cargo.toml)
 # Leaves out what has `publish = false`.
 PUBLISH := cargo publish --workspace --dry-run --locked --allow-dirty
 # Evidence whose tests need not pass before each change lands: `make nightly` runs them.
-LAB := caches hwloc learning paper probe validate vm
+LAB := caches hwloc learning paper probe sim validate vm
 # Where the libraries are checked to compile, though nobody has run them there.
 TARGETS ?= aarch64-unknown-linux-gnu aarch64-apple-darwin x86_64-pc-windows-msvc
 PYTHON_TARGETS ?= aarch64-unknown-linux-gnu aarch64-apple-darwin x86_64-apple-darwin
@@ -211,8 +211,8 @@ asan: setup ## The test suite under AddressSanitizer, with leaks.
 faults: ## Refused threads, pinning, files and memory, injected for real.
 	cargo test --locked -p chiplet --no-default-features --test faults -- --nocapture
 
-properties: setup ## Property tests of policy, topology, probe and advice at 10,000 cases each: PROPERTY_CASES=10000.
-	PROPTEST_CASES=$(PROPERTY_CASES) cargo test --locked --release -p chiplet-policy -p chiplet-topology -p chiplet-probe \
+properties: setup ## The simulated promises, and property tests of policy, topology, probe and advice at 10,000 cases each: PROPERTY_CASES=10000.
+	PROPTEST_CASES=$(PROPERTY_CASES) cargo test --locked --release -p chiplet-policy -p chiplet-topology -p chiplet-probe -p chiplet-sim \
 	  -p chiplet-advise --lib --test it --test policy --test probe
 
 soak: ## Ten minutes of everything at once on a made-up machine of 96 cores: SOAK_SECONDS=600.
