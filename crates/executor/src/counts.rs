@@ -87,14 +87,15 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// `served` was read before `intake` and what is `queued`: what has ended since counts as running.
+    /// `served` was read after `intake` and what is `queued`: what has ended since neither waits nor runs any more.
     pub(crate) fn from_parts(intake: Intake, queued: u64, served: Served) -> Self {
         let ended = served.ended() + intake.cancelled + intake.expired;
-        let present = intake.accepted.saturating_sub(ended);
-        // A task that moved to another queue meanwhile may have been seen in both.
+        // Some may have come since, too.
+        let accepted = intake.accepted.max(ended);
+        let present = accepted - ended;
         let queued = queued.min(present);
         Self {
-            accepted: intake.accepted,
+            accepted,
             queued,
             running: present - queued,
             done: served.done,

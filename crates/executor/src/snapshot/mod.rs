@@ -22,9 +22,8 @@ use crate::placement::balancer::{Asked, Balancer};
 /// `accepted = queued + running + done + expired + cancelled + panicked`.
 ///
 /// It is read part by part: however many tables there are, a worker or a submit waits for one step at most, some
-/// microseconds. Adding and removing tables wait for none of it. A task that moves on
-/// meanwhile counts at a step that it has just left, `queued` or `running`. While no task moves it is exact. Histograms
-/// may hold a few tasks more than the counts.
+/// microseconds. Adding and removing tables wait for none of it. A task that starts meanwhile may count as `queued`
+/// still, one that ends counts as ended. While no task moves it is exact.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Snapshot {
@@ -156,11 +155,8 @@ impl TableCounts {
 pub(crate) fn take(engine: &Engine, balancer: &Balancer) -> Snapshot {
     let _counters = balancer.keep_counters();
     let view = balancer.view();
-    // In this order, from a task's end to its beginning: see `engine/stats/mod.rs`.
+    // In this order, from a task's beginning to its end: see `engine/stats/mod.rs`.
     let groups = &engine.hub.groups;
-    let ends: Vec<GroupStats> = (0..groups.count())
-        .map(|group| engine.stats.read(group))
-        .collect();
     let intakes = (0..groups.count()).map(|group| {
         let (gone, tasks) = {
             let group = groups.lock(group);
@@ -169,6 +165,10 @@ pub(crate) fn take(engine: &Engine, balancer: &Balancer) -> Snapshot {
         (gone, tasks, groups.intake(group))
     });
     let intakes: Vec<GroupIntake> = intakes.collect();
+    let ends: Vec<GroupStats> = (0..groups.count())
+        .map(|group| engine.stats.read(group))
+        .collect();
+    let mut waiting = Vec::with_capacity(intakes.len());
     let mut domains: Vec<DomainSnapshot> = Vec::new();
     let mut at: FxHashMap<DomainId, usize> = FxHashMap::default();
     let mut by_table: FxHashMap<TableId, TableCounts> = FxHashMap::default();
@@ -181,15 +181,15 @@ pub(crate) fn take(engine: &Engine, balancer: &Balancer) -> Snapshot {
         });
         let domain = &mut domains[index];
         domain.workers += engine.hub.groups.at_work_in(group);
-        domain.queued += tasks as u64;
         domain.shed += gone.shed;
         retired.intake.absorb(gone);
-        for (table, intake, queued) in intake {
+        for &(table, intake, queued) in &intake {
             domain.shed += intake.shed;
             let counts = by_table.entry(table).or_default();
             counts.intake.absorb(intake);
             counts.queued += queued;
         }
+        waiting.push((index, tasks as u64, intake));
         domain.busy += stats.busy;
         domain.absorb(&stats.retired);
         retired.stats.absorb(&stats.retired);
@@ -206,6 +206,20 @@ pub(crate) fn take(engine: &Engine, balancer: &Balancer) -> Snapshot {
         domain.steals.absorb(steals);
     }
 
+    // What has ended since does not wait in its domain either.
+    let still = by_table
+        .iter()
+        .map(|(&table, counts)| (table, counts.counts().queued));
+    let mut still: FxHashMap<TableId, u64> = still.collect();
+    for (domain, tasks, tables) in waiting {
+        let mut queries = 0;
+        for (table, _, queued) in tables {
+            let left = still.entry(table).or_default();
+            queries += queued.min(*left);
+            *left = left.saturating_sub(queued);
+        }
+        domains[domain].queued += tasks.min(queries);
+    }
     let mut total = retired.counts();
     let mut steals = Steals::default();
     for domain in &domains {

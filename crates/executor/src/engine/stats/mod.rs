@@ -4,9 +4,9 @@
 //! group are under one lock. Whoever reads them takes all notes out first, and so does a worker whose ring is full. So
 //! a task is counted when its ticket has its answer, and a worker takes the lock once in [`NOTES`] tasks.
 //!
-//! A snapshot reads ends first, then what queues accepted and what waits there. A task that moves on meanwhile is seen
-//! at an earlier step than it has reached: what has neither ended nor waits is running. The order of locks is:
-//! counters, balancer, one queue's or one group's rows.
+//! A snapshot reads what queues accepted and what waits there, and then the ends. What has ended meanwhile counts as
+//! ended, so what is left has been running all the time: never more tasks than there are workers. The order of locks
+//! is: counters, balancer, one queue's or one group's rows.
 
 mod rows;
 
