@@ -56,7 +56,7 @@ pub use discipline::{Discipline, QUEUE_PER_WORKER};
 pub use effort::Effort;
 pub use intake::{InVain, Intake};
 use lanes::{Lanes, NOWHERE, Place};
-use order::{Crowd, Front, Order, SearchAt};
+use order::{Crowd, Front, Order, SearchAt, Taker};
 pub use outlook::Outlook;
 use ring::Slot;
 pub use terms::{Run, Terms};
@@ -361,10 +361,12 @@ impl<T> Queue<T> {
     /// themselves.
     pub fn count_shed(&mut self, table: TableId, class: Class, tasks: u64) {
         match self.lanes.find_or_add(table, NOWHERE) {
-            Ok(place) => self.lanes.list[place as usize].intake.shed += tasks,
+            Ok(place) => {
+                self.lanes.list[place as usize].intake.shed += tasks;
+                self.count_in_vain(place, class, tasks, None);
+            }
             Err(_) => self.retired.shed += tasks,
         }
-        self.count_in_vain(table, class, tasks, None);
     }
 
     /// Counts tasks of `table`, `class` and this effort that expired while they waited.
@@ -376,17 +378,14 @@ impl<T> Queue<T> {
         effort: Option<Effort>,
     ) {
         self.intake_mut(table).expired += tasks;
-        self.count_in_vain(table, class, tasks, effort);
         if let Some(place) = self.lanes.find(table) {
+            self.count_in_vain(place, class, tasks, effort);
             self.orders[class as usize].missed(&mut self.lanes, place, tasks);
         }
     }
 
     /// As long as none of the class and effort has ended here, nothing is known of the time.
-    fn count_in_vain(&mut self, table: TableId, class: Class, tasks: u64, effort: Option<Effort>) {
-        let Some(place) = self.lanes.find(table) else {
-            return;
-        };
+    fn count_in_vain(&mut self, place: Place, class: Class, tasks: u64, effort: Option<Effort>) {
         let service = &self.lanes[(place, class as usize)].service;
         let time = service.cost_of(effort).saturating_mul(tasks);
         self.in_vain = self.in_vain.wrapping_add(time);
@@ -407,14 +406,13 @@ impl<T> Queue<T> {
         &mut self.lanes.list[place as usize].intake
     }
 
-    /// Takes note of how long the last task of `run` took, at home or away.
+    /// Takes note of how long the last task of `run` took, at home or away, whose table's lane is at `place`.
     #[inline(always)]
-    fn learn(&mut self, run: &mut Run, away: bool) {
+    fn learn(&mut self, run: &mut Run, place: Place, away: bool) {
         let Some(took) = run.outcome() else { return };
-        let Some(table) = run.table else { return };
-        let Some(place) = self.lanes.find_near(table, run.place) else {
+        if place == NOWHERE {
             return;
-        };
+        }
         let order = &mut self.orders[run.class as usize];
         match took {
             Some(took) => {
@@ -424,41 +422,47 @@ impl<T> Queue<T> {
             None => order.not_begun(&mut self.lanes, place, run),
         }
         if run.missed {
-            self.count_in_vain(table, run.class, run.queries.into(), run.effort);
+            self.count_in_vain(place, run.class, run.queries.into(), run.effort);
         }
     }
 
     /// Takes note of how long a task took that was [handed over](Run::hand_over), at home or `away` from it.
     pub fn end_late(&mut self, mut task: Run, away: bool) {
-        self.learn(&mut task, away);
+        let place = task.last(&self.lanes);
+        self.learn(&mut task, place, away);
     }
 
     /// The next task for a worker: one of the group's, or with `None` a thief from another group, who knows by `run`
     /// which table it has taken before. `now` may be a little old.
     #[inline(always)]
     pub fn take(&mut self, worker: Option<usize>, run: &mut Run, now: Time) -> Option<T> {
-        self.learn(run, worker.is_none());
+        let last = run.last(&self.lanes);
+        self.learn(run, last, worker.is_none());
+        let worker = worker.map(|worker| worker as u32);
+        let taker = Taker { worker, last };
         let [interactive, bulk] = &mut self.orders;
         let task = match interactive.is_plain() && bulk.len() == 0 {
-            true => interactive.take_within(&mut self.lanes, worker, run, now)?,
-            false => self.take_of_all(worker, run, now)?,
+            true => interactive.take_within(&mut self.lanes, taker, run, now)?,
+            false => self.take_of_all(taker, run, now)?,
         };
-        run.expected = match run.effort.is_some() && !self.is_empty() {
-            true => self.orders[run.class as usize].usual(&mut self.lanes, run, now),
-            false => None,
-        };
+        if run.effort.is_some() {
+            run.expected = match self.is_empty() {
+                true => None,
+                false => self.orders[run.class as usize].usual(&mut self.lanes, run, now),
+            };
+        }
         Some(task)
     }
 
     /// The next task where bulk tasks wait, or some of tables over their share.
     #[cold]
-    fn take_of_all(&mut self, worker: Option<usize>, run: &mut Run, now: Time) -> Option<T> {
+    fn take_of_all(&mut self, taker: Taker, run: &mut Run, now: Time) -> Option<T> {
         let fronts = self.fronts(now.as_nanos());
         let (class, front) = self.next(fronts)?;
         let order = &mut self.orders[class as usize];
         match front.over {
-            true => order.take_over(&mut self.lanes, front, worker, run, now),
-            false => order.take_within(&mut self.lanes, worker, run, now),
+            true => order.take_over(&mut self.lanes, front, taker, run, now),
+            false => order.take_within(&mut self.lanes, taker, run, now),
         }
     }
 
@@ -568,7 +572,7 @@ impl<T> Queue<T> {
         let places = self.lanes.list.iter().skip(at).take(most);
         out.extend(places.filter_map(|seat| {
             let queries = seat.lanes.iter().map(|lane| lane.queries).sum();
-            Some((seat.table?, seat.intake, queries))
+            Some((seat.known()?, seat.intake, queries))
         }));
         let end = at.saturating_add(most);
         (end < self.lanes.list.len()).then_some(end)

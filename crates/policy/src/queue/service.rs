@@ -249,7 +249,7 @@ impl Service {
 /// `mean` after one more query that took `nanos`, where such a one usually takes `base`.
 #[inline]
 pub(super) fn follow(mean: u64, nanos: u64, base: u64) -> u64 {
-    let nanos = nanos.clamp(1, base.saturating_mul(OUTLIER).max(1));
+    let nanos = nanos.min(OUTLIER * base).max(1);
     match mean {
         0 => nanos,
         // The rest that division drops must not keep the mean from falling.
