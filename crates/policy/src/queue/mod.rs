@@ -454,6 +454,13 @@ impl<T> Queue<T> {
         Some(task)
     }
 
+    /// Whether only interactive tasks wait, and only of tables that are not even suspected to ask for more than their share.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        let [interactive, bulk] = &self.orders;
+        interactive.is_plain() && !interactive.is_alone_over() && bulk.len() == 0
+    }
+
     /// The next task where bulk tasks wait, or some of tables over their share.
     #[cold]
     fn take_of_all(&mut self, taker: Taker, run: &mut Run, now: Time) -> Option<T> {

@@ -224,7 +224,14 @@ impl<T> Order<T> {
         self.suspect != NOWHERE
     }
 
+    /// The oldest task within its table's share.
+    #[inline]
+    pub(super) fn first(&self) -> Option<&Slot<T>> {
+        self.ring.front()
+    }
+
     /// What waits, in nanoseconds: all of it, and that of tables within their share.
+    #[inline]
     pub(super) fn work(&self) -> [u64; 2] {
         let fair = match self.is_alone_over() {
             false => self.work.wrapping_sub(self.work_over),
