@@ -122,6 +122,8 @@ pub struct Queue<T> {
     in_vain: u64,
     closed: bool,
     refuses: bool,
+    /// With fewer tasks the queue is open and not even half full.
+    easy: usize,
 }
 
 impl<T> Queue<T> {
@@ -137,6 +139,7 @@ impl<T> Queue<T> {
             in_vain: 0,
             closed: false,
             refuses: false,
+            easy: 0,
         };
         queue.set_workers(workers);
         queue
@@ -159,6 +162,14 @@ impl<T> Queue<T> {
         for order in &mut self.orders {
             order.set_workers(&mut self.lanes, self.workers);
         }
+        self.set_easy();
+    }
+
+    fn set_easy(&mut self) {
+        self.easy = match self.refuses || self.is_vacant() {
+            true => 0,
+            false => self.discipline.limit / 2,
+        };
     }
 
     /// Whether nobody of the group is at work, so that it refuses tasks.
@@ -175,6 +186,7 @@ impl<T> Queue<T> {
     pub fn close(&mut self, refuses: bool) {
         self.closed = true;
         self.refuses = refuses;
+        self.set_easy();
     }
 
     /// Accepts `task` of `table`, which came at `at`, or hands it back. It counts as many accepted ones as it has
@@ -187,11 +199,49 @@ impl<T> Queue<T> {
         task: T,
         at: Time,
     ) -> Result<Pace, (Refusal, T)> {
+        match self.plain_place(table, &terms) {
+            Some(place) => {
+                let queries = u64::from(terms.queries);
+                self.lanes.list[place as usize].intake.accepted += queries;
+                let order = &mut self.orders[Class::Interactive as usize];
+                let alone = Crowd::default();
+                Ok(order.append_within(&mut self.lanes, place, task, &terms, at.as_nanos(), alone))
+            }
+            None => self.push_where_more_matters(table, &terms, task, at),
+        }
+    }
+
+    /// Where the lane of `table` is, if its task only has to be appended to it: the queue is [plain](Queue::is_plain) and
+    /// less than half full, all weights are 1, the table is known and has places left, and there is memory.
+    #[inline(always)]
+    fn plain_place(&self, table: TableId, terms: &Terms) -> Option<Place> {
+        let place = terms.place?;
+        let seat = self.lanes.list.get(place as usize)?;
+        let order = &self.orders[Class::Interactive as usize];
+        let lane = &seat.lanes[Class::Interactive as usize];
+        let limit = terms.limit.unwrap_or(self.discipline.table_limit);
+        let is_plain = seat.table == table
+            && terms.class == Class::Interactive
+            && order.len() < self.easy
+            && (lane.len as usize) < limit
+            && self.is_plain()
+            && order.is_easy(lane, terms.weight);
+        is_plain.then_some(place)
+    }
+
+    #[inline(never)]
+    fn push_where_more_matters(
+        &mut self,
+        table: TableId,
+        terms: &Terms,
+        task: T,
+        at: Time,
+    ) -> Result<Pace, (Refusal, T)> {
         let queries = u64::from(terms.queries);
-        match self.accept(table, &terms, 1, queries) {
-            Ok(place) => Ok(self.append(place, &terms, task, at)),
+        match self.accept(table, terms, 1, queries) {
+            Ok(place) => Ok(self.append(place, terms, task, at)),
             Err(refusal) => {
-                self.note_refused(refusal, table, &terms, queries, at);
+                self.note_refused(refusal, table, terms, queries, at);
                 Err((refusal, task))
             }
         }
@@ -253,7 +303,6 @@ impl<T> Queue<T> {
     /// Makes room for so many tasks of `table` and counts them as `weight` accepted ones, or says why not. Gives the
     /// place of the table's lanes. Whatever has to grow is grown before anything is changed, so that a refusal for want
     /// of memory leaves the queue as it was; at most the table has got empty lanes.
-    #[inline(always)]
     fn accept(
         &mut self,
         table: TableId,
@@ -292,7 +341,6 @@ impl<T> Queue<T> {
     }
 
     /// [`Discipline::has_place`] for so many more tasks of a table of which `own` wait.
-    #[inline(always)]
     fn has_place(&self, own: usize, limit: usize, tasks: usize) -> bool {
         let waiting = self.len() + tasks;
         let is_last_quarter = self.discipline.limit - waiting < self.discipline.limit.div_ceil(4);
@@ -327,7 +375,6 @@ impl<T> Queue<T> {
         order.adopt(&mut self.lanes, slot, terms.weight);
     }
 
-    #[inline(always)]
     fn append(&mut self, place: Place, terms: &Terms, task: T, at: Time) -> Pace {
         let crowd = self.crowd(terms.class);
         let [interactive, bulk] = &mut self.orders;
@@ -343,7 +390,6 @@ impl<T> Queue<T> {
 
     /// What a task of this class meets. In a queue that is more than half full nobody who fills it goes before those who
     /// do not.
-    #[inline(always)]
     fn crowd(&self, class: Class) -> Crowd {
         let is_crowded = self.len() > self.discipline.limit / 2;
         Crowd {

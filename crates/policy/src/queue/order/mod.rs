@@ -77,7 +77,7 @@ const FAR_MORE: u64 = 3;
 const LOOK_AHEAD: u32 = 7;
 
 /// What else waits in the queue.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Crowd {
     /// Where the queue is crowded, a lane of more tasks is over its share.
     pub(super) much: Option<usize>,
@@ -280,8 +280,13 @@ impl<T> Order<T> {
         }
     }
 
-    /// Adds a task, for which there is room, to its lane.
+    /// Whether a task of this weight that comes to a lane needs no memory, and no weight but 1 is there.
     #[inline(always)]
+    pub(super) fn is_easy(&self, lane: &Lane<T>, weight: f32) -> bool {
+        weight == lane.weight && weight == 1.0 && self.tally.is_plain() && self.ring.has_room(1)
+    }
+
+    /// Adds a task, for which there is room, to its lane.
     pub(super) fn append(
         &mut self,
         lanes: &mut Lanes<T>,
@@ -296,6 +301,21 @@ impl<T> Order<T> {
             let slot = Slot::new(task, at, place, terms.queries, terms.effort);
             return self.append_over(lanes, slot, terms.weight, crowd);
         }
+        self.append_within(lanes, place, task, terms, at, crowd)
+    }
+
+    /// The same, where the lane is within its share.
+    #[inline(always)]
+    pub(super) fn append_within(
+        &mut self,
+        lanes: &mut Lanes<T>,
+        place: Place,
+        task: T,
+        terms: &Terms,
+        at: u64,
+        crowd: Crowd,
+    ) -> Pace {
+        let lane = &mut lanes[(place, self.class as usize)];
         self.joins(lane, (at, terms.queries.into()), terms.weight);
         self.ring.append(lane, place, task, terms, at);
         let is_calm = match lane.len {
