@@ -145,11 +145,11 @@ impl Ladder {
         }
     }
 
-    /// Whether a worker that begins anew tries its own queue first, as it mostly does: where nothing has been started
-    /// and it is not time to look at another group. Then it has tried that as [`Ladder::next`] would have said.
+    /// Whether a worker that begins anew, where nothing has been started, tries its own queue first, as it mostly does:
+    /// if it is not time to look at another group. Then it has tried that as [`Ladder::next`] would have said.
     #[inline]
-    pub fn begins_with_own(&mut self, crossing: &Crossing, joins: bool) -> bool {
-        if joins || self.is_away() || (crossing.is_priced() && !self.looks.are_not_due()) {
+    pub fn begins_with_own(&mut self, crossing: &Crossing) -> bool {
+        if self.is_away() || (crossing.is_priced() && !self.looks.are_not_due()) {
             return false;
         }
         self.stage = Stage::JoinAgain;
