@@ -62,6 +62,9 @@ use ring::Slot;
 pub use terms::{Run, Terms};
 pub use underway::Underway;
 
+/// Tasks, each with how many queries it answers.
+pub(crate) type Parts<T> = Vec<(T, u32)>;
+
 /// How fast a table's tasks come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
@@ -203,9 +206,9 @@ impl<T> Queue<T> {
         &mut self,
         table: TableId,
         mut terms: Terms,
-        tasks: Vec<(T, u32)>,
+        tasks: Parts<T>,
         at: Time,
-    ) -> Result<Pace, (Refusal, Vec<(T, u32)>)> {
+    ) -> Result<Pace, (Refusal, Parts<T>)> {
         let weight = tasks.iter().map(|&(_, queries)| u64::from(queries)).sum();
         let place = match self.accept(table, &terms, tasks.len(), weight) {
             Ok(place) => place,
