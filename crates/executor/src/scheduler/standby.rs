@@ -10,6 +10,7 @@
 //! back: whoever has the place keeps it, and the other is the next substitute once its task has ended.
 
 use chiplet_policy::group::{Faces, Ordered};
+use chiplet_policy::queue::Moved;
 
 use super::groups::Held;
 use super::ladder::Climb;
@@ -157,14 +158,18 @@ impl<T, U> Climb<'_, T, U> {
 /// Moves what is queued where nobody works.
 fn clear_vacant<T>(states: &mut [Held<'_, T>], rehome: impl Fn(&T) -> usize) {
     let count = states.len();
+    let mut moves: Vec<Vec<Moved<T>>> = (0..count).map(|_| Vec::new()).collect();
     for from in 0..count {
         for moved in states[from].vacate() {
             let wanted = rehome(&moved.task);
             let mut to = (0..count).map(|step| (wanted + step) % count);
             match to.find(|&to| !states[to].queue.is_vacant()) {
-                Some(to) => states[to].queue.adopt(moved),
+                Some(to) => moves[to].push(moved),
                 None => unreachable!("at least one worker is at work"),
             }
         }
+    }
+    for (state, moved) in states.iter_mut().zip(moves) {
+        state.queue.adopt(moved);
     }
 }

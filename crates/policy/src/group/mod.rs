@@ -32,7 +32,7 @@ use std::ops::Range;
 
 use chiplet_table::Class;
 
-use crate::queue::{Discipline, Outlook, Pace, Queue, Refusal, Run, Terms};
+use crate::queue::{Discipline, Outlook, Pace, Parts, Queue, Refusal, Run, Terms};
 use crate::steal::{FAR_PRICE, is_worth};
 use crate::{Staff, TableId, Time, can_donate, can_help_far, has_surplus_worker};
 pub use away::{LOOK, Looked, Ordered};
@@ -164,14 +164,15 @@ impl<T> Group<T> {
         })
     }
 
-    /// Accepts all of `tasks`, each with its queries, which came at `at`, or hands all of them back. As many workers are to be woken as if they had come one by one.
+    /// Accepts all of `tasks`, each with its queries, which came at `at`, or hands all of them back. As many workers are
+    /// to be woken as if they had come one by one.
     pub fn push_all(
         &mut self,
         table: TableId,
         terms: Terms,
-        tasks: Vec<(T, u32)>,
+        tasks: Parts<T>,
         at: Time,
-    ) -> Result<Pushed<Vec<usize>>, (Refusal, Vec<(T, u32)>)> {
+    ) -> Result<Pushed<Vec<usize>>, (Refusal, Parts<T>)> {
         let count = tasks.len();
         let pace = self.queue.push_all(table, terms, tasks, at)?;
         self.show_at(at);

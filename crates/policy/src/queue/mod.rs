@@ -62,6 +62,9 @@ use ring::Slot;
 pub use terms::{Run, Terms};
 pub use underway::Underway;
 
+/// Tasks, each with how many queries it answers.
+pub(crate) type Parts<T> = Vec<(T, u32)>;
+
 /// How fast a table's tasks come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
@@ -253,9 +256,9 @@ impl<T> Queue<T> {
         &mut self,
         table: TableId,
         mut terms: Terms,
-        tasks: Vec<(T, u32)>,
+        tasks: Parts<T>,
         at: Time,
-    ) -> Result<Pace, (Refusal, Vec<(T, u32)>)> {
+    ) -> Result<Pace, (Refusal, Parts<T>)> {
         let weight = tasks.iter().map(|&(_, queries)| u64::from(queries)).sum();
         let place = match self.accept(table, &terms, tasks.len(), weight) {
             Ok(place) => place,
@@ -362,17 +365,34 @@ impl<T> Queue<T> {
         self.lanes.find(table)
     }
 
-    /// Queues a task that has been accepted in another group, where it keeps its age. It has no place left to go back
-    /// to, so memory that the system refuses ends the process here, as it does by default.
-    pub fn adopt(&mut self, moved: Moved<T>) {
-        let Ok(place) = self.lanes.find_or_add(moved.table, NOWHERE) else {
-            std::process::abort()
+    /// Queues tasks that have been accepted in another group; they keep their age. They have no place left to go back
+    /// to, so memory that the system refuses ends the process here, as it does by default. Looks at all that waits.
+    pub fn adopt(&mut self, mut moved: Vec<Moved<T>>) {
+        moved.sort_by_key(|moved| moved.at);
+        let Some(last) = moved.last().map(|moved| moved.at.as_nanos()) else {
+            return;
         };
-        let terms = moved.terms;
-        let at = moved.at.as_nanos();
-        let slot = Slot::new(moved.task, at, place, terms.queries, terms.effort);
-        let order = &mut self.orders[terms.class as usize];
-        order.adopt(&mut self.lanes, slot, terms.weight);
+        for class in Class::ALL {
+            let crowd = self.crowd(class);
+            self.orders[class as usize].judge_suspect(&mut self.lanes, last, crowd);
+        }
+        let mut slots = Class::ALL.map(|_| Vec::new());
+        for Moved {
+            table,
+            terms,
+            at,
+            task,
+        } in moved
+        {
+            let Ok(place) = self.lanes.find_or_add(table, NOWHERE) else {
+                std::process::abort()
+            };
+            let slot = Slot::new(task, at.as_nanos(), place, terms.queries, terms.effort);
+            slots[terms.class as usize].push((slot, terms.weight));
+        }
+        for (order, slots) in self.orders.iter_mut().zip(slots) {
+            order.adopt(&mut self.lanes, slots);
+        }
     }
 
     fn append(&mut self, place: Place, terms: &Terms, task: T, at: Time) -> Pace {

@@ -60,7 +60,7 @@ pub(super) struct Ring<T> {
     tail: u32,
     len: usize,
     /// When the newest came.
-    newest: u64,
+    pub(super) newest: u64,
 }
 
 impl<T> Ring<T> {
@@ -116,8 +116,7 @@ impl<T> Ring<T> {
         self.slots.len() - self.span() as usize >= tasks
     }
 
-    /// Adds a task of `lane`, for which there is room. Whoever was held up on the way here stands behind those who came
-    /// meanwhile.
+    /// Adds a task of `lane`, for which there is room, and which is no older than the newest.
     #[inline(always)]
     pub(super) fn append(
         &mut self,
@@ -128,14 +127,13 @@ impl<T> Ring<T> {
         at: u64,
     ) {
         let position = self.tail;
-        self.newest = self.newest.max(at);
+        self.newest = at;
         match lane.len {
             0 => lane.first = position,
             _ => self.slot_mut(lane.last).next = position,
         }
         lane.last = position;
         lane.len += 1;
-        let at = self.newest;
         let slot = self.slot_mut(position);
         slot.task = Some(task);
         slot.at = at;

@@ -315,6 +315,8 @@ impl<T> Order<T> {
         at: u64,
         crowd: Crowd,
     ) -> Pace {
+        // Whoever was held up on the way here stands behind those who came meanwhile.
+        let at = at.max(self.ring.newest);
         let lane = &mut lanes[(place, self.class as usize)];
         self.joins(lane, (at, terms.queries.into()), terms.weight);
         self.ring.append(lane, place, task, terms, at);
@@ -340,25 +342,24 @@ impl<T> Order<T> {
     }
 
     /// Adds tasks that came elsewhere, the oldest first, each with its table's weight.
-    pub(super) fn adopt(&mut self, lanes: &mut Lanes<T>, slot: Slot<T>, weight: f32) {
-        let (place, queries) = (slot.lane, u64::from(slot.queries));
-        if lanes[(place, self.class as usize)].over {
-            let crowd = Crowd {
-                much: None,
-                is_mixed: true,
-            };
-            self.append_over(lanes, slot, weight, crowd);
-            return;
+    pub(super) fn adopt(&mut self, lanes: &mut Lanes<T>, slots: Vec<(Slot<T>, f32)>) {
+        let class = self.class as usize;
+        let crowd = Crowd {
+            much: None,
+            is_mixed: true,
+        };
+        let mut within = VecDeque::new();
+        for (slot, weight) in slots {
+            let lane = &mut lanes[(slot.lane, class)];
+            if lane.over {
+                self.append_over(lanes, slot, weight, crowd);
+            } else {
+                self.joins(lane, (slot.at, slot.queries.into()), weight);
+                lane.len += 1;
+                within.push_back(slot);
+            }
         }
-        let lane = &mut lanes[(place, self.class as usize)];
-        self.joins(lane, (slot.at, queries), weight);
-        lane.len += 1;
-        let one = VecDeque::from([slot]);
-        if self
-            .ring
-            .rebuild(lanes, self.class as usize, one, 0)
-            .is_err()
-        {
+        if !within.is_empty() && self.ring.rebuild(lanes, class, within, 0).is_err() {
             std::process::abort();
         }
     }
@@ -467,7 +468,8 @@ impl<T> Order<T> {
         let lane = &mut seat.lanes[self.class as usize];
         let slot = self.ring.pop(lane);
         if place == self.suspect {
-            self.turn = at.saturating_add(lane.apart.min(LEAD));
+            let apart = lane.apart.saturating_mul(slot.queries.into());
+            self.turn = at.saturating_add(apart.min(LEAD));
         }
         if taker.worker.is_some() {
             lane.worker = taker.worker;

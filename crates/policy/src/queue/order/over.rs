@@ -76,14 +76,19 @@ impl<T> Order<T> {
     fn clear_way(&mut self, lanes: &mut Lanes<T>, place: Place, now: u64) {
         let lane = &lanes[(place, self.class as usize)];
         let own = lane.service.mean(self.typical).saturating_mul(lane.queries);
-        while let Some(first) = self.ring.front().map(|slot| slot.lane) {
-            let lane = &lanes[(first, self.class as usize)];
-            let is_far_more = lane.cost == 0 || lane.work() > FAR_MORE.saturating_mul(own);
-            if first == place || !self.is_much(lane) || !is_far_more {
+        loop {
+            let is_in_way = |slot: &&Slot<T>| {
+                let lane = &lanes[(slot.lane, self.class as usize)];
+                let is_far_more = lane.cost == 0 || lane.work() > FAR_MORE.saturating_mul(own);
+                slot.lane != place && self.is_much(lane) && is_far_more
+            };
+            // Those in front, among which may be some of which little waits.
+            let found = self.ring.ahead(LOOK_AHEAD).find(is_in_way);
+            let Some(other) = found.map(|slot| slot.lane) else {
                 return;
-            }
-            self.mark_over(lanes, first, now);
-            if !lanes[(first, self.class as usize)].over {
+            };
+            self.mark_over(lanes, other, now);
+            if !lanes[(other, self.class as usize)].over {
                 return;
             }
         }

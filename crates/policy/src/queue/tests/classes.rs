@@ -55,6 +55,25 @@ fn bulk_work_waits_for_a_bounded_time() {
 }
 
 #[test]
+fn a_weight_says_nothing_of_tables_of_the_other_class() {
+    // Two interactive tables and a bulk one that all ask for too much.
+    let served = |bulk: f32| {
+        let [one, tenth] = [1.0, 0.1].map(|weight| source(weight, 3.0));
+        let mut simulation = Simulation::new(1, &[one, tenth, source(bulk, 3.0).bulk()]);
+        simulation.run_until(5 * SECOND);
+        let served = simulation.run_until(25 * SECOND);
+        [0, 1, 2].map(|slot| served[slot].time)
+    };
+    let alike = served(1.0);
+    assert!(alike.iter().all(|time| *time > SECOND / 10), "{alike:?}");
+    let ratio = alike[0].div_duration_f64(alike[1]);
+    assert!((9.0..=11.0).contains(&ratio), "{alike:?}");
+    for weight in [0.01, 100.0] {
+        assert_eq!(served(weight), alike, "{weight}");
+    }
+}
+
+#[test]
 fn an_interactive_task_is_not_expected_to_wait_for_bulk_work() {
     let mut queue: Queue<u32> = Queue::new(DISCIPLINE, 2);
     let mut run = Run::default();

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use chiplet_table::Class;
 use proptest::prelude::*;
 
 use crate::queue::{Discipline, Pace, Queue, Refusal, Run, Terms};
@@ -166,20 +167,101 @@ fn a_tables_first_task_does_not_wait_for_bursts_of_others_however_many_those_are
         table_limit: 1_000,
         ..PLAIN
     };
-    for known in [false, true] {
+    for (known, ahead) in [(false, 0), (true, 0), (false, 1), (true, 2)] {
         let mut bench = Bench::new(long, 1);
         if known {
-            (0..4).for_each(|slot| bench.push(slot, 0));
-            assert_eq!(bench.drain(QUERY).len(), 4);
+            (0..6).for_each(|slot| bench.push(slot, 0));
+            assert_eq!(bench.drain(QUERY).len(), 6);
         }
+        // Before them a task each of others that ask for little.
+        (4..4 + ahead).for_each(|slot| bench.push(slot, 2_000 + slot));
         (0..90).for_each(|task| bench.push(task % 3, task));
         bench.now += micros(1);
         bench.push(3, 1_000);
         // One of those that have their turn may go first.
-        let first: Vec<_> = (0..2).filter_map(|_| bench.run(QUERY)).collect();
-        assert!(first.contains(&1_000), "known: {known}, {first:?}");
-        assert_eq!(bench.drain(QUERY).len(), 89);
+        let before = 2 + ahead as usize;
+        let first: Vec<_> = (0..before).filter_map(|_| bench.run(QUERY)).collect();
+        let told = format!("known: {known}, {ahead} ahead: {first:?}");
+        assert!(first.contains(&1_000), "{told}");
+        assert_eq!(bench.drain(QUERY).len() + before, 91 + ahead as usize);
     }
+}
+
+#[test]
+fn who_comes_or_is_moved_here_does_not_wait_for_a_table_that_has_flooded_alone() {
+    const QUERY: Duration = Duration::from_millis(2);
+    // Workers take nothing for so long; bulk work gives way no longer then.
+    for (class, stuck, is_moved) in [
+        (Class::Interactive, micros(10), false),
+        (Class::Interactive, micros(10), true),
+        (Class::Bulk, micros(150_000), false),
+        (Class::Bulk, micros(150_000), true),
+    ] {
+        let mut bench = Bench::new(PLAIN, 1);
+        let terms = Terms {
+            class,
+            ..Terms::default()
+        };
+        let push = |bench: &mut Bench, task| {
+            let pushed = bench.queue.push(table(0), terms, task, bench.now);
+            assert!(pushed.is_ok());
+        };
+        push(&mut bench, 0);
+        assert_eq!(bench.run(QUERY), Some(0));
+        (0..70).for_each(|task| push(&mut bench, task));
+        bench.now += stuck;
+        if is_moved {
+            let mut gone = Bench::new(PLAIN, 1);
+            gone.now = bench.now;
+            gone.push(1, 1_000);
+            bench.queue.adopt(gone.queue.move_out());
+        } else {
+            bench.push(1, 1_000);
+        }
+        let first: Vec<_> = (0..2).filter_map(|_| bench.run(QUERY)).collect();
+        let told = format!("{class:?}, moved: {is_moved}, {first:?}");
+        assert!(first.contains(&1_000), "{told}");
+    }
+}
+
+#[test]
+fn a_part_of_many_queries_of_a_table_that_floods_alone_has_had_its_turn_for_all_of_them() {
+    const QUERY: Duration = Duration::from_millis(1);
+    let mut bench = Bench::new(PLAIN, 1);
+    bench.push(0, 0);
+    assert_eq!(bench.run(QUERY), Some(0));
+    let part = Terms {
+        queries: 10,
+        ..Terms::default()
+    };
+    for task in 0..5 {
+        let pace = bench.queue.push(table(0), part, task, bench.now);
+        assert!(pace.is_ok());
+    }
+    let began = bench.now;
+    assert_eq!(bench.run(10 * QUERY), Some(0));
+    bench.now = began + 5 * QUERY;
+    bench.push(1, 1_000);
+    bench.now = began + 10 * QUERY;
+    assert_eq!(bench.run(QUERY), Some(1_000));
+}
+
+#[test]
+fn a_submitter_that_was_held_up_does_not_make_its_table_one_that_floods() {
+    let mut bench = Bench::new(PLAIN, 1);
+    bench.push(0, 0);
+    assert_eq!(bench.run(micros(100)), Some(0));
+    let read = bench.now;
+    bench.now += Duration::from_millis(30);
+    for task in 1..3 {
+        bench.push(0, task);
+        bench.push(1, 10 + task);
+    }
+    // It read the clock 30 ms ago, and gets on only now.
+    let pace = bench.queue.push(table(0), Terms::default(), 3, read);
+    assert_eq!(pace, Ok(Pace::Within));
+    bench.push(1, 13);
+    assert_eq!(bench.drain(micros(100)), [1, 11, 2, 12, 3, 13]);
 }
 
 #[test]
@@ -279,44 +361,47 @@ fn a_queue_that_nobody_serves_refuses() {
 
 #[test]
 fn a_search_for_the_dead_looks_at_so_many_a_turn_and_keeps_the_order_of_the_living() {
-    let mut bench = Bench::new(
-        Discipline {
-            limit: 1_000,
-            table_limit: 1_000,
-            ..PLAIN
-        },
-        1,
-    );
-    (0..600).for_each(|task| bench.push(task % 7 % 3, task));
-    let mut turns = 0;
-    let mut found = 0;
-    loop {
-        let mut looked = 0;
-        let (dead, is_through) = bench.queue.search(50, |task| {
-            looked += 1;
-            task % 2 == 0
-        });
-        assert!(looked <= 50);
-        assert!(dead.iter().all(|(_, task)| task % 2 == 0));
-        found += dead.len();
-        turns += 1;
-        if is_through {
-            break;
+    // All wait in order of arrival, or as tables that fill more than half of the queue.
+    for limit in [10_000, 1_000] {
+        let mut bench = Bench::new(
+            Discipline {
+                limit,
+                table_limit: limit,
+                ..PLAIN
+            },
+            1,
+        );
+        (0..600).for_each(|task| bench.push(task % 7 % 3, task));
+        let mut turns = 0;
+        let mut found = 0;
+        loop {
+            let mut looked = 0;
+            let (dead, is_through) = bench.queue.search(50, |task| {
+                looked += 1;
+                task % 2 == 0
+            });
+            assert!(looked <= 50);
+            assert!(dead.iter().all(|(_, task)| task % 2 == 0));
+            found += dead.len();
+            turns += 1;
+            if is_through {
+                break;
+            }
         }
-    }
-    assert_eq!((found, bench.queue.len()), (300, 300));
-    assert!((12..=14).contains(&turns), "{turns}");
-    // It begins anew, with what has come since.
-    bench.push(0, 1_000);
-    let again: Vec<_> = (0..turns)
-        .flat_map(|_| bench.queue.search(50, |task| task % 2 == 0).0)
-        .collect();
-    assert_eq!(again, [(table(0), 1_000)]);
-    let living = bench.drain(micros(0));
-    assert_eq!(living.len(), 300);
-    for slot in 0..3 {
-        let of_one = living.iter().filter(|&task| task % 7 % 3 == slot);
-        assert!(of_one.is_sorted(), "table {slot}");
+        assert_eq!((found, bench.queue.len()), (300, 300));
+        assert!((12..=14).contains(&turns), "{turns}");
+        // It begins anew, with what has come since.
+        bench.push(0, 1_000);
+        let again: Vec<_> = (0..turns)
+            .flat_map(|_| bench.queue.search(50, |task| task % 2 == 0).0)
+            .collect();
+        assert_eq!(again, [(table(0), 1_000)]);
+        let living = bench.drain(micros(0));
+        assert_eq!(living.len(), 300);
+        for slot in 0..3 {
+            let of_one = living.iter().filter(|&task| task % 7 % 3 == slot);
+            assert!(of_one.is_sorted(), "table {slot}");
+        }
     }
 }
 
@@ -462,9 +547,7 @@ fn a_task_that_moves_to_another_group_keeps_its_age() {
     other.now = gone.now + micros(5_000);
     other.push(2, 20);
     other.now += micros(5_000);
-    for moved in gone.queue.move_out() {
-        other.queue.adopt(moved);
-    }
+    other.queue.adopt(gone.queue.move_out());
     // It came first of all, and so it is served.
     assert_eq!(other.run(micros(10)), Some(10));
     assert_eq!(other.run(micros(10)), Some(20));
