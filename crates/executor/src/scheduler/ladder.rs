@@ -7,14 +7,10 @@ use chiplet_policy::{StealLevel, Time, ladder};
 
 use super::seats::Call;
 use super::{Found, Hub, Invite, Local};
-use crate::sync::{PAUSES, Step, left_out, now, pause};
+use crate::sync::{LINGERS, Step, left_out, now, pause};
 
 /// A spinning worker looks at the other groups in every eighth round: their counters are on lines that those write.
 const LOOK_AWAY: u32 = 8;
-
-/// A worker that was woken for a query that is about to be cut stays awake this much longer: a coarse search takes some
-/// 10 to 50 us.
-const WOKEN_PAUSES: u32 = 4;
 
 /// What the first two levels of the ladder hold for a worker.
 pub(super) enum Near<T, U> {
@@ -220,8 +216,7 @@ impl<T, U: Invite> Climb<'_, T, U> {
         if !(woken || self.local.patience.tries()) || !hub.groups.lock(group).spin() {
             return;
         }
-        let rounds = if woken { PAUSES * WOKEN_PAUSES } else { PAUSES };
-        let came = (0..rounds).any(|round| {
+        let came = (0..LINGERS).any(|round| {
             pause(round);
             hub.groups.queued(group) > 0
                 || self.is_invited()

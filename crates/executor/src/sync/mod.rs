@@ -21,8 +21,8 @@ use model as chosen;
 use real as chosen;
 
 pub(crate) use chosen::{
-    Condvar, Counter, Mutex, MutexGuard, OnceLock, PAUSES, Slot, Swap, atomic, deque, mpsc, now,
-    park_timeout, pause, thread, thread_local,
+    Condvar, Counter, LINGERS, Mutex, MutexGuard, OnceLock, PAUSES, Slot, Swap, atomic, deque,
+    mpsc, now, park_timeout, pause, thread, thread_local,
 };
 #[cfg(any(chiplet_loom, chiplet_shuttle))]
 pub(crate) use model::begin;

@@ -54,6 +54,7 @@ impl<T> DerefMut for MutexGuard<'_, T> {
 
 /// One: each doubles what there is to explore.
 pub(crate) const PAUSES: u32 = 1;
+pub(crate) const LINGERS: u32 = PAUSES;
 
 /// Loom takes a yield for "nothing to do until others have run" and would not explore that they have not.
 pub(crate) fn pause(_round: u32) {

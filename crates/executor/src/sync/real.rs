@@ -20,6 +20,10 @@ pub(crate) mod deque {
 /// to sleep and waking it costs.
 pub(crate) const PAUSES: u32 = 32;
 
+/// As many for a worker without work. A client that sleeps until it has its answer, and asks again, takes that long to
+/// come back where waking a thread means waking a processor: some 40 us in a virtual machine.
+pub(crate) const LINGERS: u32 = 4 * PAUSES;
+
 /// Passes a moment, in round `round` of waiting.
 ///
 /// It never yields the core. On Linux 6.18 a thread that yields gives up its claim to the core until every other
