@@ -22,12 +22,12 @@ impl<T> Ticket<T> {
     /// costs nothing extra, because the counters measure the same.
     ///
     /// ```
-    /// use chiplet_executor::{Executor, StealLevel, Topology};
+    /// use chiplet_executor::{Executor, Topology};
     ///
     /// let executor = Executor::builder().topology(Topology::uniform(1, 2, 32 << 20)).build()?;
     /// let table = executor.add_closure_table("songs", 1 << 20);
     /// let (answer, report) = executor.spawn(table, || 6 * 7).with_report().wait()?;
-    /// assert_eq!((answer, report.units, report.level), (42, 1, StealLevel::Own));
+    /// assert_eq!((answer, report.units, report.left_home), (42, 1, None));
     /// println!("waited {:?}, took {:?}", report.wait, report.service);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -6,7 +6,7 @@ use chiplet_table::Class;
 
 use crate::group::{Crossing, Faces};
 use crate::queue::{Pace, Refusal};
-use crate::{TableId, is_worth_rebalancing, overflow_domains};
+use crate::{LeftHome, TableId, is_worth_rebalancing, overflow_domains};
 
 /// Shorter waits are not compared with other groups': reading what they show costs a cache miss.
 pub(crate) const LONG_WAIT: Duration = Duration::from_micros(200);
@@ -76,8 +76,13 @@ pub trait Queues<L> {
     /// How many groups there are.
     fn groups(&self) -> usize;
 
-    /// Puts `load` into a group's queue, or hands it back.
-    fn push(&mut self, group: usize, load: L) -> Result<Pace, (Refusal, L)>;
+    /// Puts `load` into a group's queue, or hands it back. It says why if that is not its home.
+    fn push(
+        &mut self,
+        group: usize,
+        load: L,
+        left_home: Option<LeftHome>,
+    ) -> Result<Pace, (Refusal, L)>;
 }
 
 /// A load that no queue has taken.
@@ -98,12 +103,12 @@ pub fn choose<L>(queues: &mut impl Queues<L>, load: L) -> Result<Option<Pace>, U
     let mut home = queues.home();
     let load = match queues.evened(home) {
         None => load,
-        Some(other) => match queues.push(other, load) {
+        Some(other) => match queues.push(other, load, Some(LeftHome::Rebalanced)) {
             Ok(_) => return Ok(None),
             Err((_, load)) => load,
         },
     };
-    let (mut refusal, mut load) = match queues.push(home, load) {
+    let (mut refusal, mut load) = match queues.push(home, load, None) {
         Ok(pace) => return Ok(Some(pace)),
         Err(refused) => refused,
     };
@@ -113,11 +118,12 @@ pub fn choose<L>(queues: &mut impl Queues<L>, load: L) -> Result<Option<Pace>, U
         if refusal != Refusal::Vacant {
             break;
         }
-        home = match step {
-            0 => queues.home(),
-            _ => (home + 1) % queues.groups(),
+        let left_home;
+        (home, left_home) = match step {
+            0 => (queues.home(), None),
+            _ => ((home + 1) % queues.groups(), Some(LeftHome::Overflow)),
         };
-        (refusal, load) = match queues.push(home, load) {
+        (refusal, load) = match queues.push(home, load, left_home) {
             Ok(_) => return Ok(None),
             Err(refused) => refused,
         };
@@ -125,7 +131,7 @@ pub fn choose<L>(queues: &mut impl Queues<L>, load: L) -> Result<Option<Pace>, U
     if refusal.is_for_places()
         && let Some(spare) = queues.spare(home)
     {
-        load = match queues.push(spare, load) {
+        load = match queues.push(spare, load, Some(LeftHome::Overflow)) {
             Ok(_) => return Ok(None),
             Err((_, load)) => load,
         };
@@ -141,12 +147,15 @@ pub fn choose<L>(queues: &mut impl Queues<L>, load: L) -> Result<Option<Pace>, U
 mod tests {
     use super::*;
 
+    const HOME: (usize, Option<LeftHome>) = (0, None);
+    const OVERFLOW: (usize, Option<LeftHome>) = (3, Some(LeftHome::Overflow));
+
     /// Groups that refuse, or take, in the order in which they are tried.
     struct Script {
         answers: Vec<Result<Pace, Refusal>>,
         evened: Option<usize>,
         spare: Option<usize>,
-        tried: Vec<usize>,
+        tried: Vec<(usize, Option<LeftHome>)>,
     }
 
     impl Queues<()> for Script {
@@ -166,8 +175,13 @@ mod tests {
             4
         }
 
-        fn push(&mut self, group: usize, (): ()) -> Result<Pace, (Refusal, ())> {
-            self.tried.push(group);
+        fn push(
+            &mut self,
+            group: usize,
+            (): (),
+            left_home: Option<LeftHome>,
+        ) -> Result<Pace, (Refusal, ())> {
+            self.tried.push((group, left_home));
             self.answers.remove(0).map_err(|refusal| (refusal, ()))
         }
     }
@@ -176,7 +190,10 @@ mod tests {
         answers: &[Result<Pace, Refusal>],
         evened: Option<usize>,
         spare: Option<usize>,
-    ) -> (Vec<usize>, Result<Option<Pace>, Refusal>) {
+    ) -> (
+        Vec<(usize, Option<LeftHome>)>,
+        Result<Option<Pace>, Refusal>,
+    ) {
         let mut script = Script {
             answers: answers.to_vec(),
             evened,
@@ -192,14 +209,18 @@ mod tests {
         let taken = Ok(Pace::Within);
         assert_eq!(
             placed(&[taken], None, Some(3)),
-            (vec![0], Ok(Some(Pace::Within)))
+            (vec![HOME], Ok(Some(Pace::Within)))
         );
-        assert_eq!(placed(&[taken], Some(2), None), (vec![2], Ok(None)));
+        let rebalanced = (2, Some(LeftHome::Rebalanced));
+        assert_eq!(
+            placed(&[taken], Some(2), None),
+            (vec![rebalanced], Ok(None))
+        );
         // What the other group refuses goes home.
         let full = Err(Refusal::GroupFull);
         assert_eq!(
             placed(&[full, taken], Some(2), None),
-            (vec![2, 0], Ok(Some(Pace::Within)))
+            (vec![rebalanced, HOME], Ok(Some(Pace::Within)))
         );
     }
 
@@ -212,21 +233,21 @@ mod tests {
         );
         assert_eq!(
             placed(&[full, taken], None, Some(3)),
-            (vec![0, 3], Ok(None))
+            (vec![HOME, OVERFLOW], Ok(None))
         );
         assert_eq!(
             placed(&[table, full], None, Some(3)),
-            (vec![0, 3], Err(Refusal::TableFull))
+            (vec![HOME, OVERFLOW], Err(Refusal::TableFull))
         );
         assert_eq!(
             placed(&[full], None, None),
-            (vec![0], Err(Refusal::GroupFull))
+            (vec![HOME], Err(Refusal::GroupFull))
         );
         // Neither a closed queue nor want of memory is a matter of places.
         let no_memory = Err(Refusal::NoMemory);
         assert_eq!(
             placed(&[no_memory], None, Some(3)),
-            (vec![0], Err(Refusal::NoMemory))
+            (vec![HOME], Err(Refusal::NoMemory))
         );
     }
 
@@ -235,10 +256,11 @@ mod tests {
         let vacant = Err(Refusal::Vacant);
         let mut answers = vec![vacant; 5];
         answers.push(Ok(Pace::Within));
-        assert_eq!(
-            placed(&answers, None, None),
-            (vec![0, 1, 2, 3, 0, 1], Ok(None))
-        );
+        let (tried, placed_in) = placed(&answers, None, None);
+        let groups: Vec<usize> = tried.iter().map(|&(group, _)| group).collect();
+        assert_eq!((groups, placed_in), (vec![0, 1, 2, 3, 0, 1], Ok(None)));
+        let homes = tried.iter().filter(|(_, left_home)| left_home.is_none());
+        assert_eq!(homes.count(), 2, "what it has now is its home");
         assert_eq!(placed(&[vacant; 6], None, None).1, Err(Refusal::Vacant));
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use chiplet_policy::Time;
 use chiplet_policy::route::{self, Queues, Unplaced};
+use chiplet_policy::{LeftHome, Time};
 use chiplet_table::Class;
 use chiplet_topology::DomainId;
 
@@ -59,8 +59,12 @@ impl Engine {
         // If the last query had work for others this one probably has. Were they woken by its runner, which sleeps too,
         // they would come when most is done.
         let helpers = entry.state.last_units.load(Ordering::Relaxed);
-        let push = |group, task| {
-            let pace = self.push(entry, group, &terms, task, at)?;
+        let push = |group, task: Arc<dyn Task>, left_home: Option<LeftHome>| {
+            if left_home.is_some() {
+                task.submitted().set(left_home);
+            }
+            let pushed = self.push(entry, group, &terms, task, at);
+            let pace = pushed.inspect_err(|(_, task)| task.submitted().set(None))?;
             if helpers > 1 {
                 // At most this task itself waits.
                 self.hub.rouse(group, helpers as usize - 1, 1);
@@ -87,7 +91,10 @@ impl Engine {
             goes_on: true,
             ..entry.state.options.terms(class)
         };
-        let push = |group, task| self.push(entry, group, &terms, task, now);
+        let push = |group, task: Arc<dyn Task>, left_home| {
+            task.submitted().set(left_home);
+            self.push(entry, group, &terms, task, now)
+        };
         self.find_place(entry, task, (now, class), push)
             .map_err(|unplaced| (unplaced.refusal, unplaced.load))
     }
@@ -145,7 +152,7 @@ impl Engine {
         load: L,
         weight: u64,
         (at, class): (Time, Class),
-        push: impl Fn(usize, L) -> Result<Pace, (Refusal, L)>,
+        push: impl Fn(usize, L, Option<LeftHome>) -> Result<Pace, (Refusal, L)>,
     ) -> Result<(), (SubmitError, L)> {
         let Unplaced {
             home,
@@ -194,7 +201,7 @@ impl Engine {
         entry: &TableEntry,
         load: L,
         (at, class): (Time, Class),
-        push: impl Fn(usize, L) -> Result<Pace, (Refusal, L)>,
+        push: impl Fn(usize, L, Option<LeftHome>) -> Result<Pace, (Refusal, L)>,
     ) -> Result<(), Unplaced<L>> {
         let mut queues = Homes {
             engine: self,
@@ -218,7 +225,10 @@ struct Homes<'a, F> {
     push: F,
 }
 
-impl<L, F: Fn(usize, L) -> Result<Pace, (Refusal, L)>> Queues<L> for Homes<'_, F> {
+impl<L, F> Queues<L> for Homes<'_, F>
+where
+    F: Fn(usize, L, Option<LeftHome>) -> Result<Pace, (Refusal, L)>,
+{
     fn home(&mut self) -> usize {
         self.engine.route(self.entry, self.at, self.class)
     }
@@ -241,8 +251,13 @@ impl<L, F: Fn(usize, L) -> Result<Pace, (Refusal, L)>> Queues<L> for Homes<'_, F
         self.engine.hub.groups.count()
     }
 
-    fn push(&mut self, group: usize, load: L) -> Result<Pace, (Refusal, L)> {
-        (self.push)(group, load).map_err(|(refusal, load)| match refusal {
+    fn push(
+        &mut self,
+        group: usize,
+        load: L,
+        left_home: Option<LeftHome>,
+    ) -> Result<Pace, (Refusal, L)> {
+        (self.push)(group, load, left_home).map_err(|(refusal, load)| match refusal {
             Refusal::Vacant if left_out(Step::HomeSoughtAgain) => (Refusal::GroupFull, load),
             _ => (refusal, load),
         })

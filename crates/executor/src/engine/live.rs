@@ -13,7 +13,7 @@ use chiplet_table::host::contain;
 
 use super::completion::{Completion, end_of};
 use super::stats::Note;
-use super::task::{Header, Task};
+use super::task::{Header, Submitted, Task};
 use super::timer::Expire;
 use super::worker::Worker;
 use crate::counts::End;
@@ -24,6 +24,7 @@ use crate::sync::{Step, left_out};
 /// A task whose ticket gets a `T`.
 pub(crate) struct Live<T, W> {
     pub(crate) header: Header,
+    submitted: Submitted,
     completion: Completion<Answer<T>>,
     pub(crate) work: W,
 }
@@ -67,6 +68,7 @@ impl<T, W> Live<T, W> {
     pub(crate) fn new(header: Header, work: W) -> Self {
         Self {
             header,
+            submitted: Submitted::new(None),
             completion: Completion::new(),
             work,
         }
@@ -141,6 +143,10 @@ where
 {
     fn header(&self) -> &Header {
         &self.header
+    }
+
+    fn submitted(&self) -> &Submitted {
+        &self.submitted
     }
 
     fn share(self: Arc<Self>) -> Arc<dyn Task> {

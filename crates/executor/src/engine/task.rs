@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chiplet_policy::queue::Effort;
-use chiplet_policy::{StealLevel, Time};
+use chiplet_policy::{LeftHome, StealLevel, Time};
 use chiplet_table::Class;
 
 use super::completion::end_of;
@@ -14,6 +14,7 @@ use super::worker::Worker;
 use crate::counts::End;
 use crate::error::Error;
 use crate::scheduler::Invite;
+use crate::sync::atomic::{AtomicU8, Ordering};
 use crate::sync::{Step, left_out, now};
 use chiplet_table::host::contain;
 
@@ -51,9 +52,42 @@ impl Header {
     }
 }
 
+/// Why a submit has queued its task in another domain than its home, if it has. It is set before the task is queued.
+pub(crate) struct Submitted(AtomicU8);
+
+impl Submitted {
+    pub(crate) fn new(left_home: Option<LeftHome>) -> Self {
+        Self(AtomicU8::new(Self::code(left_home)))
+    }
+
+    fn code(left_home: Option<LeftHome>) -> u8 {
+        left_home.map_or(0, |why| why as u8 + 1)
+    }
+
+    /// The queue's lock shows it to whoever takes the task.
+    #[inline]
+    pub(crate) fn set(&self, left_home: Option<LeftHome>) {
+        self.0.store(Self::code(left_home), Ordering::Relaxed);
+    }
+
+    /// Where a worker has got the task that has taken it from its own domain's queue.
+    #[inline]
+    fn level(&self) -> StealLevel {
+        let code = self.0.load(Ordering::Relaxed);
+        let reasons = [LeftHome::Rebalanced, LeftHome::Overflow];
+        let why = reasons
+            .into_iter()
+            .find(|&why| Self::code(Some(why)) == code);
+        why.map_or(StealLevel::Own, StealLevel::Away)
+    }
+}
+
 /// A task as queues and workers see it.
 pub(crate) trait Task: Send + Sync {
     fn header(&self) -> &Header;
+
+    /// What its submit says of where it is queued.
+    fn submitted(&self) -> &Submitted;
 
     /// The same, for code that does not know its type.
     fn share(self: Arc<Self>) -> Arc<dyn Task>;
@@ -83,11 +117,9 @@ pub(crate) trait Task: Send + Sync {
             worker.found_ended(self.header().entry.id, end, self.weight());
             return contain(|| drop(self));
         }
-        // What was moved at its submit waits in this domain's own queue, and is away from home all the same.
-        let homes = &self.header().entry.state.homes;
-        let level = match homes.contains(worker.place().domain) {
-            true => level,
-            false => StealLevel::Remote,
+        let level = match level {
+            StealLevel::Own => self.submitted().level(),
+            stolen => stolen,
         };
         worker.begin(level);
         let started = worker.now();

@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chiplet_policy::{StealLevel, Time};
+use chiplet_policy::{LeftHome, StealLevel, Time};
 use chiplet_table::host::contain;
 use chiplet_table::{Context, Table};
 
@@ -31,7 +31,7 @@ use crate::engine::Engine;
 use crate::engine::completion::end_of;
 use crate::engine::live::{AtDeadline, Live, Work};
 use crate::engine::stats::Note;
-use crate::engine::task::{Header, Task};
+use crate::engine::task::{Header, Submitted, Task};
 use crate::engine::worker::Worker;
 use crate::error::{Error, SubmitError};
 use crate::report::{Answer, Record};
@@ -164,6 +164,7 @@ impl<A: Default> Progress<A> {
 /// Some of the queries, in a queue or with a worker.
 pub(crate) struct Part<L: Load> {
     bulk: Arc<BulkTask<L>>,
+    submitted: Submitted,
     /// Only its worker changes it.
     stretch: Mutex<Stretch<L::Found>>,
 }
@@ -231,7 +232,11 @@ impl<L: Load> BulkTask<L> {
 
     /// Cuts off the first parts, each with its number of queries, which differ by one at most. Called before any part
     /// is queued.
-    fn cut(self: &Arc<Self>, parts: usize, longest: usize) -> Vec<(Arc<dyn Task>, u32)> {
+    fn cut(
+        self: &Arc<Self>,
+        (parts, longest): (usize, usize),
+        left_home: Option<LeftHome>,
+    ) -> Vec<(Arc<dyn Task>, u32)> {
         let (len, since) = (self.len(), self.header.accepted);
         let mut progress = self.work.progress.lock();
         progress.next = 0;
@@ -242,7 +247,7 @@ impl<L: Load> BulkTask<L> {
         drop(progress);
         let part = |queries: Range<usize>| {
             let count = queries.len() as u32;
-            (Part::new(self, queries, since) as _, count)
+            (Part::new(self, queries, since, left_home) as _, count)
         };
         claims.into_iter().map(part).collect()
     }
@@ -270,10 +275,10 @@ impl<L: Load> BulkTask<L> {
             false => (LONGEST_PART, len),
         };
         let weight = if patient { 0 } else { weight as u64 };
-        let push = |group, bulk: Arc<Self>| {
+        let push = |group, bulk: Arc<Self>, left_home| {
             let workers = engine.hub.groups.at_work_in(group);
             let push = |parts| {
-                let parts = bulk.cut(parts, longest);
+                let parts = bulk.cut((parts, longest), left_home);
                 let pushed = engine.hub.push_all(group, entry.id, terms, parts, at);
                 pushed.map_err(|(refusal, _)| refusal)
             };
@@ -315,9 +320,15 @@ impl<L: Load> BulkTask<L> {
 }
 
 impl<L: Load> Part<L> {
-    fn new(bulk: &Arc<BulkTask<L>>, queries: Range<usize>, since: Time) -> Arc<Self> {
+    fn new(
+        bulk: &Arc<BulkTask<L>>,
+        queries: Range<usize>,
+        since: Time,
+        left_home: Option<LeftHome>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             bulk: Arc::clone(bulk),
+            submitted: Submitted::new(left_home),
             stretch: Mutex::new(Stretch {
                 queries,
                 since,
@@ -500,7 +511,7 @@ impl<L: Load> Part<L> {
                 progress.left += 1;
                 queries
             };
-            let part = Part::new(bulk, queries.clone(), worker.now());
+            let part = Part::new(bulk, queries.clone(), worker.now(), None);
             if worker.queue_again(part, queries.len()).is_err() {
                 let mut progress = bulk.work.progress.lock();
                 progress.back.push(queries);
@@ -537,6 +548,10 @@ impl<L: Load> Part<L> {
 impl<L: Load> Task for Part<L> {
     fn header(&self) -> &Header {
         &self.bulk.header
+    }
+
+    fn submitted(&self) -> &Submitted {
+        &self.submitted
     }
 
     fn share(self: Arc<Self>) -> Arc<dyn Task> {

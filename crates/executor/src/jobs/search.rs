@@ -155,7 +155,7 @@ impl SearchTask {
             });
             units.put(first, level, found.map_err(|error| self.explain(error)));
             // What is left is left to those who are at home here.
-            if level == StealLevel::Remote && worker.is_wanted_at_home() {
+            if level.left_home().is_some() && worker.is_wanted_at_home() {
                 return false;
             }
             if level == StealLevel::Domain && self.gives_way(units, worker) {

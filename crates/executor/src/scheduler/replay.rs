@@ -10,7 +10,7 @@ use std::time::Duration;
 use chiplet_policy::group::LOOK;
 use chiplet_policy::replay::{Decision, Event, Log, wake_time};
 use chiplet_policy::route::{self, Queues};
-use chiplet_policy::{StealConfig, TableId, Time, neighbours};
+use chiplet_policy::{LeftHome, StealConfig, TableId, Time, neighbours};
 use chiplet_table::Class;
 use chiplet_topology::{DomainId, Topology};
 
@@ -231,11 +231,13 @@ impl Queues<(usize, Time)> for Table<'_, '_> {
         &mut self,
         group: usize,
         (task, at): (usize, Time),
+        _: Option<LeftHome>,
     ) -> Result<Pace, (Refusal, (usize, Time))> {
         let pushed = self
             .replay
             .hub
             .push(group, table_id(self.table), Terms::default(), task, at);
-        pushed.map_err(|(refusal, task)| (refusal, (task, at)))
+        let pushed = pushed.map_err(|(refusal, task)| (refusal, (task, at)));
+        pushed.map(|(pace, _)| pace)
     }
 }

@@ -1,6 +1,7 @@
 //! A query's way into a queue.
 
 use chiplet_baselines::Routing;
+use chiplet_policy::LeftHome;
 use chiplet_policy::group::Faces;
 use chiplet_policy::queue::{Pace, Refusal, Terms};
 use chiplet_policy::route::{self, Queues};
@@ -116,7 +117,12 @@ impl Queues<usize> for Submitting<'_, '_> {
         self.engine.groups.groups()
     }
 
-    fn push(&mut self, group: usize, query: usize) -> Result<Pace, (Refusal, usize)> {
+    fn push(
+        &mut self,
+        group: usize,
+        query: usize,
+        _: Option<LeftHome>,
+    ) -> Result<Pace, (Refusal, usize)> {
         self.engine.push(group, query)
     }
 }

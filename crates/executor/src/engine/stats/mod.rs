@@ -12,7 +12,7 @@ mod rows;
 
 use std::time::Duration;
 
-use chiplet_policy::{StealLevel, TableId, Usage};
+use chiplet_policy::{LeftHome, StealLevel, TableId, Usage};
 use crossbeam_utils::CachePadded;
 use rtrb::{Producer, PushError, RingBuffer};
 
@@ -107,7 +107,7 @@ struct Seat {
     /// Whether it is on a task or scan unit now.
     occupied: AtomicBool,
     /// Tasks and units that it has begun, by where they came from.
-    steals: [AtomicU64; 3],
+    steals: [AtomicU64; 5],
 }
 
 /// What a group's workers did for one table.
@@ -147,7 +147,7 @@ impl Stats {
     #[inline]
     pub(crate) fn begun(&self, worker: usize, level: StealLevel) {
         let seat = &self.seats[worker];
-        let count = &seat.steals[level as usize];
+        let count = &seat.steals[column(level)];
         // Nobody else writes it.
         count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         seat.occupied.store(true, Ordering::Relaxed);
@@ -163,12 +163,13 @@ impl Stats {
     /// Whether a worker is on a task or unit now, and where those that it has begun came from.
     pub(crate) fn of(&self, worker: usize) -> (bool, Steals) {
         let seat = &self.seats[worker];
-        let [own, domain, remote] =
-            [0, 1, 2].map(|level| seat.steals[level].load(Ordering::Relaxed));
+        let count = |level| seat.steals[column(level)].load(Ordering::Relaxed);
         let steals = Steals {
-            own,
-            domain,
-            remote,
+            own: count(StealLevel::Own),
+            domain: count(StealLevel::Domain),
+            remote: count(StealLevel::Away(LeftHome::StolenByIdle)),
+            rebalanced: count(StealLevel::Away(LeftHome::Rebalanced)),
+            overflow: count(StealLevel::Away(LeftHome::Overflow)),
         };
         (seat.occupied.load(Ordering::Relaxed), steals)
     }
@@ -204,6 +205,18 @@ impl Stats {
         while self.groups[group].lock().gather(ring) {
             ring += 1;
         }
+    }
+}
+
+/// Which of a worker's counts a task is, by where it came from.
+#[inline]
+fn column(level: StealLevel) -> usize {
+    match level {
+        StealLevel::Own => 0,
+        StealLevel::Domain => 1,
+        StealLevel::Away(LeftHome::Rebalanced) => 2,
+        StealLevel::Away(LeftHome::Overflow) => 3,
+        StealLevel::Away(_) => 4,
     }
 }
 
