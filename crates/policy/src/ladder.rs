@@ -145,15 +145,15 @@ impl Ladder {
         }
     }
 
-    /// Whether a worker that begins anew tries its own queue first, as it mostly does: where nothing has been started
-    /// and there are no other groups. Then it has tried that as [`Ladder::next`] would have said.
+    /// Whether a worker that begins anew, where nothing has been started, tries its own queue first, as it mostly does:
+    /// if it is not time to look at another group. Then it has tried that as [`Ladder::next`] would have said.
     #[inline]
-    pub fn begins_with_own(&mut self, crossing: &Crossing, joins: bool) -> bool {
-        let begins = !joins && !crossing.is_priced();
-        if begins {
-            self.stage = Stage::JoinAgain;
+    pub fn begins_with_own(&mut self, crossing: &Crossing) -> bool {
+        if self.is_away() || (crossing.is_priced() && !self.looks.are_not_due()) {
+            return false;
         }
-        begins
+        self.stage = Stage::JoinAgain;
+        true
     }
 
     /// The worker begins at the lowest level again.
@@ -300,6 +300,17 @@ pub fn call_lenders<C, F: Faces>(
 struct Looks(u32);
 
 impl Looks {
+    /// Counts a task before which no look is due.
+    #[inline]
+    fn are_not_due(&mut self) -> bool {
+        let next = self.0.wrapping_add(1);
+        let not_due = !next.is_multiple_of(LOOK_BEHIND);
+        if not_due {
+            self.0 = next;
+        }
+        not_due
+    }
+
     /// The group to look at before the next task, if it is time to: once a worker has found one behind it looks each
     /// time, until that has caught up. `helped` is the group whose task it has just run, if that is not its `own`.
     #[inline]

@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-/// What waits in a domain's queue, as a worker of another domain sees it.
+/// What waits in a domain's queue, as a worker of another domain sees it. Times are nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Backlog {
     /// Workers that serve the queue.
@@ -18,20 +18,21 @@ pub struct Backlog {
     /// Tasks that wait.
     pub queued: u32,
     /// What all of them will take of the workers' time, by the mean service times of their tables.
-    pub work: Duration,
+    pub work: u64,
     /// Mean service time of the table whose task would be taken; zero while none of its tasks has ended.
-    pub service: Duration,
+    pub service: u64,
     /// How many times as long that table's tasks take away from home; of all the queue's tables, if too few of its
     /// tasks were measured.
     pub cold: Option<f64>,
     /// How long the oldest task has waited.
-    pub age: Duration,
+    pub age: u64,
 }
 
 impl Backlog {
     /// Time until the task at the back of the queue starts, if nobody helps.
-    pub fn wait(&self) -> Duration {
-        self.work / self.workers.max(1)
+    #[inline]
+    pub fn wait(&self) -> u64 {
+        self.work / u64::from(self.workers.max(1))
     }
 }
 
@@ -65,14 +66,13 @@ impl StealConfig {
     /// The default of [`StealConfig::cold_factor`].
     const COLD_FACTOR: f64 = 2.0;
 
-    /// What a cold cache costs a task of this queue, at most [`StealConfig::cold_limit`]. Zero while nothing is known
-    /// of its table's service time.
+    /// What a cold cache costs a task of this queue in nanoseconds, at most [`StealConfig::cold_limit`]. Zero while
+    /// nothing is known of its table's service time.
     #[doc(hidden)]
-    pub fn price(&self, backlog: &Backlog) -> Duration {
-        // Numbers of 128 bits are slow to convert, and this is asked for with every task.
-        let service = backlog.service.as_nanos() as u64 as f64;
-        let price = (service * self.extra(backlog.cold)) as u64;
-        Duration::from_nanos(price).min(self.cold_limit)
+    #[inline]
+    pub fn price(&self, backlog: &Backlog) -> u64 {
+        let price = (backlog.service as f64 * self.extra(backlog.cold)) as u64;
+        price.min(u64::try_from(self.cold_limit.as_nanos()).unwrap_or(u64::MAX))
     }
 
     /// Whether anything may cross.
@@ -82,6 +82,7 @@ impl StealConfig {
     }
 
     /// What a crossing costs in service times.
+    #[inline]
     fn extra(&self, cold: Option<f64>) -> f64 {
         let is_sane = |factor: &f64| (1.0..f64::INFINITY).contains(factor);
         let measured = cold.map(|factor| factor.max(LEAST_COLD));
@@ -101,15 +102,14 @@ pub const LEAST_COLD: f64 = 1.25;
 /// `workers * (cold_factor - 1)`.
 ///
 /// ```
-/// use std::time::Duration;
 /// use chiplet_policy::{Backlog, StealConfig, is_worth_crossing};
 ///
 /// let config = StealConfig::new().cold_factor(Some(2.0));
-/// let service = Duration::from_micros(100);
-/// let queue = |queued| Backlog { workers: 8, queued, work: queued * service, service, ..Backlog::default() };
+/// let service = 100_000;
+/// let queue = |queued| Backlog { workers: 8, queued, work: u64::from(queued) * service, service, ..Backlog::default() };
 /// assert!(!is_worth_crossing(&queue(8), &config)); // a core is free in one service time: wait
 /// assert!(is_worth_crossing(&queue(9), &config));
-/// let old = Backlog { age: Duration::from_millis(4), ..queue(1) };
+/// let old = Backlog { age: 4_000_000, ..queue(1) };
 /// assert!(is_worth_crossing(&old, &config));
 /// ```
 pub fn is_worth_crossing(backlog: &Backlog, config: &StealConfig) -> bool {
@@ -117,18 +117,18 @@ pub fn is_worth_crossing(backlog: &Backlog, config: &StealConfig) -> bool {
 }
 
 /// As [`is_worth_crossing`], for whoever knows the price.
-pub(crate) fn is_worth(backlog: &Backlog, config: &StealConfig, price: Duration) -> bool {
+#[inline]
+pub(crate) fn is_worth(backlog: &Backlog, config: &StealConfig, price: u64) -> bool {
     if backlog.queued == 0 || !config.is_ever() {
         return false;
     }
-    if backlog.workers == 0 || backlog.age >= config.max_wait {
+    if backlog.workers == 0 || u128::from(backlog.age) >= config.max_wait.as_nanos() {
         return true;
     }
-    let workers = f64::from(backlog.workers);
-    if backlog.service.is_zero() {
-        return f64::from(backlog.queued) > workers * config.extra(None);
+    if backlog.service == 0 {
+        return f64::from(backlog.queued) > f64::from(backlog.workers) * config.extra(None);
     }
-    backlog.work.as_nanos() as u64 as f64 > workers * price.as_nanos() as u64 as f64
+    backlog.work > u64::from(backlog.workers).saturating_mul(price)
 }
 
 /// Whether a new task should go to another domain's queue although nobody is idle there: it waits `home` at home,

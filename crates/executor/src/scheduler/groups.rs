@@ -134,7 +134,7 @@ pub(super) struct Held<'a, T> {
 
 impl<T> Held<'_, T> {
     /// Shows what has changed, without releasing the lock.
-    #[inline]
+    #[inline(always)]
     pub(super) fn show(&mut self) {
         let groups = self.groups;
         let asleep = self.state.asleep();
@@ -153,6 +153,7 @@ impl<T> Held<'_, T> {
     }
 
     /// Shows what other groups are to see.
+    #[inline(never)]
     fn show_face(&mut self) {
         let (groups, group) = (self.groups, self.group);
         let news = self.state.news();
@@ -198,6 +199,7 @@ impl<T> DerefMut for Held<'_, T> {
 }
 
 impl<T> Drop for Held<'_, T> {
+    #[inline(always)]
     fn drop(&mut self) {
         self.show();
     }

@@ -24,6 +24,14 @@ pub(super) enum Near<T, U> {
     Nothing,
 }
 
+/// What a worker's own queue holds for it.
+pub(super) enum Own<T> {
+    Task(T),
+    Nothing,
+    /// Something else is to be looked at first.
+    NotYet,
+}
+
 /// What became of a worker that found nothing near.
 pub(super) enum Resting<T, U> {
     Found(Found<T, U>),
@@ -41,8 +49,13 @@ pub(super) struct Climb<'a, T, U> {
 impl<T, U: Invite> Hub<T, U> {
     /// The next thing for this worker to run; parks while there is nothing it may run. `None` when the hub is
     /// closed and nothing is left.
+    #[inline]
     pub(crate) fn next(&self, local: &mut Local<U>) -> Option<Found<T, U>> {
-        self.climb(local).next()
+        let mut climb = self.climb(local);
+        match climb.next_own() {
+            Own::Task(task) => Some(Found::Task(task, StealLevel::Own)),
+            own => climb.next(matches!(own, Own::Nothing)),
+        }
     }
 
     #[inline]
@@ -52,9 +65,32 @@ impl<T, U: Invite> Hub<T, U> {
 }
 
 impl<T, U: Invite> Climb<'_, T, U> {
-    fn next(&mut self) -> Option<Found<T, U>> {
+    /// A task of this worker's own group, as it mostly finds one at once: nothing has been started there, nobody has
+    /// called it, and it is not time to look at another group.
+    #[inline(always)]
+    pub(super) fn next_own(&mut self) -> Own<T> {
+        let Self { hub, local } = self;
+        if local.postponed.is_some()
+            || hub.invitations.may_be_in(local.group)
+            || hub.seats.is_called(local.worker)
+            || !local.ladder.begins_with_own(&hub.rules.crossing)
+        {
+            return Own::NotYet;
+        }
+        match self.take_own() {
+            Near::Found(Found::Task(task, _)) => {
+                self.local.found();
+                Own::Task(task)
+            }
+            _ => Own::Nothing,
+        }
+    }
+
+    /// As [`Hub::next`]; it has `tried` its own queue just now.
+    #[inline(never)]
+    fn next(&mut self, mut tried: bool) -> Option<Found<T, U>> {
         loop {
-            match self.next_near() {
+            match self.next_near(std::mem::take(&mut tried)) {
                 Near::Found(found) => {
                     self.pass_on();
                     self.local.found();
@@ -78,8 +114,8 @@ impl<T, U: Invite> Climb<'_, T, U> {
         }
     }
 
-    /// The first two levels: this worker's own and its siblings' work.
-    pub(super) fn next_near(&mut self) -> Near<T, U> {
+    /// The first two levels: this worker's own and its siblings' work. It has `tried` its own queue just now.
+    pub(super) fn next_near(&mut self, tried: bool) -> Near<T, U> {
         if let Some((invitation, level)) = self.local.postponed.take() {
             return self.take_before(invitation, level);
         }
@@ -87,13 +123,7 @@ impl<T, U: Invite> Climb<'_, T, U> {
         if joins && let Some(invitation) = self.own_invitation() {
             return Near::Found(Found::Invitation(invitation, StealLevel::Own));
         }
-        let crossing = &self.hub.rules.crossing;
-        if self.local.ladder.begins_with_own(crossing, joins) {
-            match self.take_own() {
-                Near::Nothing => {}
-                near => return near,
-            }
-        } else {
+        if !tried {
             self.local.ladder.again();
         }
         loop {
@@ -109,7 +139,7 @@ impl<T, U: Invite> Climb<'_, T, U> {
                         return Near::Found(Found::Task(task, level));
                     }
                 }
-                Attempt::Own => match self.take_own() {
+                Attempt::Own => match self.take_own_at_last() {
                     Near::Nothing => {}
                     near => return near,
                 },
@@ -136,7 +166,7 @@ impl<T, U: Invite> Climb<'_, T, U> {
     /// A task of this worker's own group, for which it has left what `invitation` is for; or that, if somebody else has
     /// taken the task. While it runs the task others may take its place.
     fn take_before(&mut self, invitation: U, level: StealLevel) -> Near<T, U> {
-        match self.take_own() {
+        match self.take_own_at_last() {
             Near::Nothing => Near::Found(Found::Invitation(invitation, level)),
             near => {
                 if !left_out(Step::PostponedInvites) {
@@ -147,6 +177,13 @@ impl<T, U: Invite> Climb<'_, T, U> {
         }
     }
 
+    /// [`Climb::take_own`], where that is not what is mostly done.
+    #[inline(never)]
+    fn take_own_at_last(&mut self) -> Near<T, U> {
+        self.take_own()
+    }
+
+    #[inline(always)]
     fn take_own(&mut self) -> Near<T, U> {
         let (task, calls) = {
             let mut state = self.hub.hold(self.local.group);

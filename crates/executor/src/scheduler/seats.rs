@@ -110,6 +110,12 @@ impl Seats {
         self.0[thread].call.store(call as u8, Ordering::Release);
     }
 
+    /// Whether `thread` has a call that it has not answered.
+    #[inline]
+    pub(super) fn is_called(&self, thread: usize) -> bool {
+        self.0[thread].call.load(Ordering::Acquire) != Call::None as u8
+    }
+
     /// Whether `thread` has been called for a task that is overdue.
     pub(super) fn is_called_for_overdue(&self, thread: usize) -> bool {
         self.0[thread].call.load(Ordering::Acquire) == Call::Overdue as u8
@@ -126,6 +132,6 @@ impl Seats {
     pub(super) fn take_call(&self, thread: usize) -> bool {
         let call = &self.0[thread].call;
         let none = Call::None as u8;
-        call.load(Ordering::Acquire) != none && call.swap(none, Ordering::AcqRel) != none
+        self.is_called(thread) && call.swap(none, Ordering::AcqRel) != none
     }
 }

@@ -44,15 +44,14 @@ impl Seen {
 
     /// Shows how what waits looks.
     pub(super) fn show_tasks(&self, face: &Face) {
-        let price = face.price.as_nanos() as u64;
-        self.price.store(price, Ordering::Relaxed);
+        self.price.store(face.price, Ordering::Relaxed);
         let since = face.next.map_or(0, |next| {
             (next.since.as_nanos().max(1) << 1) | (u64::from(next.fair) * FAIR)
         });
         self.since.store(since, Ordering::Relaxed);
         let waits = face.waits.as_flattened();
         for (seen, wait) in self.waits.as_flattened().iter().zip(waits) {
-            seen.store(wait.as_nanos() as u64, Ordering::Relaxed);
+            seen.store(*wait, Ordering::Relaxed);
         }
     }
 

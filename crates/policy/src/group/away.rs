@@ -48,7 +48,8 @@ impl<T> Group<T> {
     /// A sleeper for a task that has waited since before the last timed look: it was left to a worker that was awake
     /// without work, or about to be, and that has not come.
     pub fn rouse_for_old(&mut self, now: Time) -> Option<usize> {
-        let waits = self.is_left_to_others() && self.queue.outlook(now).waited >= LOOK;
+        let waits =
+            self.is_left_to_others() && self.queue.outlook(now).waited >= LOOK.as_nanos() as u64;
         if waits { self.wake_one() } else { None }
     }
 
@@ -58,7 +59,7 @@ impl<T> Group<T> {
         let age = self.queue.backlog(now).age;
         Looked {
             wanted: if self.face.needy { self.queue.len() } else { 0 },
-            overdue: age >= self.crossing.steal.max_wait,
+            overdue: u128::from(age) >= self.crossing.steal.max_wait.as_nanos(),
         }
     }
 

@@ -37,13 +37,13 @@ impl Crossing {
     }
 }
 
-/// How a group looks from outside.
+/// How a group looks from outside. Times are nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Face {
     /// How long a task that comes now would wait, as far as is known: by its table's [`Pace`], then by its [`Class`].
-    pub waits: [[Duration; 2]; 2],
+    pub waits: [[u64; 2]; 2],
     /// What a cold cache would cost the next task, or the last one if none waits.
-    pub price: Duration,
+    pub price: u64,
     /// The next task, if one waits.
     pub next: Option<Next>,
     /// The queue is worth crossing for.
@@ -80,8 +80,7 @@ pub struct News {
     pub free: bool,
 }
 
-/// The groups of an executor as they see each other: a little old. Waits and the next task of a long queue that is
-/// worth crossing for may be 20 us old for its own workers too.
+/// The groups of an executor as they see each other: a little old.
 pub trait Faces {
     /// Tasks that wait in `group`.
     fn queued(&self, group: usize) -> u32;

@@ -29,11 +29,10 @@ mod posts;
 mod search;
 
 use std::ops::Range;
-use std::time::Duration;
 
 use chiplet_table::Class;
 
-use crate::queue::{Discipline, Pace, Queue, Refusal, Run, Terms};
+use crate::queue::{Discipline, Outlook, Pace, Queue, Refusal, Run, Terms};
 use crate::steal::{FAR_PRICE, is_worth};
 use crate::{Staff, TableId, Time, can_donate, can_help_far, has_surplus_worker};
 pub use away::{LOOK, Looked, Ordered};
@@ -41,14 +40,6 @@ pub use face::{Crossing, Face, Faces, News, Next};
 pub use posts::Cover;
 use posts::Posts;
 use search::{STEPS, Search};
-
-/// What others see of a long queue that is worth crossing for may be so old, unless its length has changed by more than
-/// one part in [`ALIKE`]. To look at it with every task costs as much as to order them.
-const FRESH: Duration = Duration::from_micros(20);
-
-/// A finer difference than the twenty-fourth by which queues are evened out
-/// ([`is_worth_rebalancing`](crate::is_worth_rebalancing)).
-const ALIKE: u32 = 64;
 
 /// A group of workers.
 pub struct Group<T> {
@@ -67,8 +58,6 @@ pub struct Group<T> {
     /// Workers that run another group's task now.
     away: usize,
     face: Face,
-    /// When what waits was last looked at for `face`, and how many tasks that were.
-    looked_at: (Time, u32),
     news: News,
 }
 
@@ -140,7 +129,6 @@ impl<T> Group<T> {
             spinning: 0,
             away: 0,
             face: Face::default(),
-            looked_at: (Time::ZERO, 0),
             news: News::default(),
         }
     }
@@ -155,7 +143,7 @@ impl<T> Group<T> {
         at: Time,
     ) -> Result<Pushed<Option<usize>>, (Refusal, T)> {
         let pace = self.queue.push(table, terms, task, at)?;
-        self.show_soon(at);
+        self.show_at(at);
         // Each spinning worker will see one.
         let seen = self.queue.len() <= self.spinning;
         let wake = match seen {
@@ -186,7 +174,7 @@ impl<T> Group<T> {
     ) -> Result<Pushed<Vec<usize>>, (Refusal, Vec<(T, u32)>)> {
         let count = tasks.len();
         let pace = self.queue.push_all(table, terms, tasks, at)?;
-        self.show_soon(at);
+        self.show_at(at);
         let unseen = self.queue.len().saturating_sub(self.spinning).min(count);
         let wake = self.wake(unseen);
         Ok(Pushed {
@@ -211,7 +199,7 @@ impl<T> Group<T> {
         match self.queue.take(Some(worker), run, now) {
             None => Take::Nothing,
             Some(task) => {
-                let calls = self.show_soon(now);
+                let calls = self.show_at(now);
                 self.show_spare();
                 Take::Task { task, calls }
             }
@@ -372,49 +360,50 @@ impl<T> Group<T> {
         self.queue.is_empty() && self.queue.is_closed()
     }
 
-    /// As [`Group::show_at`], unless what others see of a long queue is as good as new: nobody is called for a queue
-    /// that is worth crossing for already.
+    /// Sets what others see of the queue at `now`. True if it has become worth crossing for.
     #[inline]
-    fn show_soon(&mut self, now: Time) -> bool {
-        if !self.crossing.is_possible() {
-            return false;
-        }
-        let queued = self.queue.len() as u32;
-        let (at, before) = self.looked_at;
-        let is_alike = queued.abs_diff(before) <= before / ALIKE && now.since(at) < FRESH;
-        if is_alike && self.face.needy {
-            return false;
-        }
-        self.show_at(now)
+    pub fn show_at(&mut self, now: Time) -> bool {
+        self.crossing.is_possible() && self.set_face(now)
     }
 
-    /// Sets what others see of the queue at `now`. True if it has become worth crossing for.
-    pub fn show_at(&mut self, now: Time) -> bool {
-        if !self.crossing.is_possible() {
-            return false;
-        }
-        let queued = self.queue.len() as u32;
-        self.looked_at = (now, queued);
+    fn set_face(&mut self, now: Time) -> bool {
         self.news.tasks = true;
-        let face = &mut self.face;
-        let (mut needy, mut needy_far) = (false, false);
-        (face.waits, face.next) = Default::default();
-        if queued > 0 {
-            let outlook = self.queue.outlook(now);
-            let steal = &self.crossing.steal;
-            face.price = steal.price(&outlook.backlog);
-            needy = is_worth(&outlook.backlog, steal, face.price);
-            needy_far = needy && is_worth(&outlook.backlog, steal, FAR_PRICE * face.price);
-            face.waits = [outlook.waits, outlook.waits_over];
-            face.next = Some(Next {
-                since: now.before(outlook.lag),
-                fair: outlook.fair,
-            });
+        if self.queue.is_empty() {
+            (self.face.waits, self.face.next) = Default::default();
+            return self.set_needy(false, false);
         }
+        // Two ways, so that the common one needs no outlook in memory.
+        match self.queue.is_plain() {
+            true => self.show_outlook(&self.queue.outlook_of_plain(now), now),
+            false => {
+                let outlook = self.queue.outlook(now);
+                self.show_outlook(&outlook, now)
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn show_outlook(&mut self, outlook: &Outlook, now: Time) -> bool {
+        let (face, steal) = (&mut self.face, &self.crossing.steal);
+        face.price = steal.price(&outlook.backlog);
+        face.waits = [outlook.waits, outlook.waits_over];
+        face.next = Some(Next {
+            since: Time::from_nanos(now.as_nanos().saturating_sub(outlook.lag)),
+            fair: outlook.fair,
+        });
+        let needy = |price| is_worth(&outlook.backlog, steal, price);
+        let is_needy = needy(face.price);
+        let is_needy_far = is_needy && needy(u64::from(FAR_PRICE) * face.price);
+        self.set_needy(is_needy, is_needy_far)
+    }
+
+    /// True if more may help now than could before.
+    #[inline(always)]
+    fn set_needy(&mut self, needy: bool, needy_far: bool) -> bool {
+        let face = &mut self.face;
         let before = (face.needy, face.needy_far);
         (face.needy, face.needy_far) = (needy, needy_far);
         self.news.needy |= before != (needy, needy_far);
-        // More may help now than could before.
         (needy && !before.0) || (needy_far && !before.1)
     }
 
@@ -446,62 +435,5 @@ impl<T> Group<T> {
             idle: idle as u32,
             at_home: (workers - idle - self.away) as u32,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::StealConfig;
-
-    #[test]
-    fn what_others_see_of_a_long_queue_follows_within_20_us_or_a_64th() {
-        let crossing = Crossing {
-            steal: StealConfig::default(),
-            groups: 2,
-        };
-        let mut group = Group::new(crossing, Discipline::for_workers(1), 0..1, 1..1);
-        let push = |group: &mut Group<()>, table, at| {
-            let table = TableId {
-                slot: table,
-                generation: 1,
-            };
-            let pushed = group.push(table, Terms::default(), (), at);
-            assert!(pushed.is_ok());
-        };
-        let came = Time::from_millis(1);
-        // The queue learns what tasks of one table take.
-        push(&mut group, 0, came);
-        let mut run = Run::default();
-        assert!(matches!(
-            group.take(0, false, &mut run, came),
-            Take::Task { .. }
-        ));
-        run.end(came + Duration::from_micros(100));
-        assert!(matches!(
-            group.take(0, false, &mut run, came),
-            Take::Nothing
-        ));
-        let at = came + Duration::from_micros(100);
-        (0..128).for_each(|task| push(&mut group, task % 2, at));
-        let seen = group.face().waits;
-        assert!(group.face().needy);
-        // Two more are a 64th of them; the third is more.
-        push(&mut group, 0, at);
-        push(&mut group, 0, at);
-        assert_eq!(group.face().waits, seen);
-        push(&mut group, 0, at);
-        assert_ne!(group.face().waits, seen);
-        let seen = group.face().waits;
-        push(&mut group, 0, at + FRESH);
-        assert_ne!(group.face().waits, seen);
-        let seen = group.face().next;
-        assert!(matches!(
-            group.take(0, false, &mut run, at),
-            Take::Task { .. }
-        ));
-        assert_eq!(group.face().next, seen);
-        while let Take::Task { .. } = group.take(0, false, &mut run, at) {}
-        assert!(!group.face().needy);
     }
 }

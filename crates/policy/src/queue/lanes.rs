@@ -15,19 +15,30 @@ pub(super) type Place = u32;
 /// No place, and no position in a ring.
 pub(super) const NOWHERE: Place = u32::MAX;
 
+/// No table: that of a seat whose table is forgotten.
+const NONE: TableId = TableId {
+    slot: u32::MAX,
+    generation: u32::MAX,
+};
+
 /// What a queue keeps for one table.
 pub(super) struct Seat<T> {
-    /// `None` once the table is forgotten.
-    pub(super) table: Option<TableId>,
+    /// [`NONE`] once it is forgotten.
+    pub(super) table: TableId,
     pub(super) intake: Intake,
     /// By class.
     pub(super) lanes: [Lane<T>; 2],
 }
 
 impl<T> Seat<T> {
+    /// The table, unless it is forgotten.
+    pub(super) fn known(&self) -> Option<TableId> {
+        (self.table != NONE).then_some(self.table)
+    }
+
     fn of(table: TableId) -> Self {
         Self {
-            table: Some(table),
+            table,
             intake: Intake::default(),
             lanes: [Lane::new(), Lane::new()],
         }
@@ -58,7 +69,7 @@ impl<T> Lanes<T> {
     #[inline(always)]
     pub(super) fn find_near(&self, table: TableId, place: Place) -> Option<Place> {
         match self.list.get(place as usize) {
-            Some(seat) if seat.table == Some(table) => Some(place),
+            Some(seat) if seat.table == table => Some(place),
             _ => self.find(table),
         }
     }
@@ -101,7 +112,7 @@ impl<T> Lanes<T> {
     pub(super) fn remove(&mut self, table: TableId) -> Option<Intake> {
         let place = self.places.remove(&table)?;
         let seat = &mut self.list[place as usize];
-        seat.table = None;
+        seat.table = NONE;
         let intake = seat.intake;
         for lane in &mut seat.lanes {
             debug_assert_eq!(lane.len, 0, "a table retires after its last task");
@@ -114,7 +125,7 @@ impl<T> Lanes<T> {
     /// A lane has left its heap, or its table is forgotten: its place is free if both hold.
     pub(super) fn release(&mut self, place: Place) {
         let seat = &self.list[place as usize];
-        if seat.table.is_none() && seat.lanes.iter().all(|lane| !lane.in_over) {
+        if seat.table == NONE && seat.lanes.iter().all(|lane| !lane.in_over) {
             self.free.push(place);
         }
     }

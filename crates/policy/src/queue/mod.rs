@@ -56,7 +56,7 @@ pub use discipline::{Discipline, QUEUE_PER_WORKER};
 pub use effort::Effort;
 pub use intake::{InVain, Intake};
 use lanes::{Lanes, NOWHERE, Place};
-use order::{Crowd, Front, Order, SearchAt};
+use order::{Crowd, Front, Order, SearchAt, Taker};
 pub use outlook::Outlook;
 use ring::Slot;
 pub use terms::{Run, Terms};
@@ -122,6 +122,8 @@ pub struct Queue<T> {
     in_vain: u64,
     closed: bool,
     refuses: bool,
+    /// With fewer tasks the queue is open and not even half full.
+    easy: usize,
 }
 
 impl<T> Queue<T> {
@@ -137,6 +139,7 @@ impl<T> Queue<T> {
             in_vain: 0,
             closed: false,
             refuses: false,
+            easy: 0,
         };
         queue.set_workers(workers);
         queue
@@ -159,6 +162,14 @@ impl<T> Queue<T> {
         for order in &mut self.orders {
             order.set_workers(&mut self.lanes, self.workers);
         }
+        self.set_easy();
+    }
+
+    fn set_easy(&mut self) {
+        self.easy = match self.refuses || self.is_vacant() {
+            true => 0,
+            false => self.discipline.limit / 2,
+        };
     }
 
     /// Whether nobody of the group is at work, so that it refuses tasks.
@@ -175,6 +186,7 @@ impl<T> Queue<T> {
     pub fn close(&mut self, refuses: bool) {
         self.closed = true;
         self.refuses = refuses;
+        self.set_easy();
     }
 
     /// Accepts `task` of `table`, which came at `at`, or hands it back. It counts as many accepted ones as it has
@@ -187,11 +199,49 @@ impl<T> Queue<T> {
         task: T,
         at: Time,
     ) -> Result<Pace, (Refusal, T)> {
+        match self.plain_place(table, &terms) {
+            Some(place) => {
+                let queries = u64::from(terms.queries);
+                self.lanes.list[place as usize].intake.accepted += queries;
+                let order = &mut self.orders[Class::Interactive as usize];
+                let alone = Crowd::default();
+                Ok(order.append_within(&mut self.lanes, place, task, &terms, at.as_nanos(), alone))
+            }
+            None => self.push_where_more_matters(table, &terms, task, at),
+        }
+    }
+
+    /// Where the lane of `table` is, if its task only has to be appended to it: the queue is [plain](Queue::is_plain) and
+    /// less than half full, all weights are 1, the table is known and has places left, and there is memory.
+    #[inline(always)]
+    fn plain_place(&self, table: TableId, terms: &Terms) -> Option<Place> {
+        let place = terms.place?;
+        let seat = self.lanes.list.get(place as usize)?;
+        let order = &self.orders[Class::Interactive as usize];
+        let lane = &seat.lanes[Class::Interactive as usize];
+        let limit = terms.limit.unwrap_or(self.discipline.table_limit);
+        let is_plain = seat.table == table
+            && terms.class == Class::Interactive
+            && order.len() < self.easy
+            && (lane.len as usize) < limit
+            && self.is_plain()
+            && order.is_easy(lane, terms.weight);
+        is_plain.then_some(place)
+    }
+
+    #[inline(never)]
+    fn push_where_more_matters(
+        &mut self,
+        table: TableId,
+        terms: &Terms,
+        task: T,
+        at: Time,
+    ) -> Result<Pace, (Refusal, T)> {
         let queries = u64::from(terms.queries);
-        match self.accept(table, &terms, 1, queries) {
-            Ok(place) => Ok(self.append(place, &terms, task, at)),
+        match self.accept(table, terms, 1, queries) {
+            Ok(place) => Ok(self.append(place, terms, task, at)),
             Err(refusal) => {
-                self.note_refused(refusal, table, &terms, queries, at);
+                self.note_refused(refusal, table, terms, queries, at);
                 Err((refusal, task))
             }
         }
@@ -253,7 +303,6 @@ impl<T> Queue<T> {
     /// Makes room for so many tasks of `table` and counts them as `weight` accepted ones, or says why not. Gives the
     /// place of the table's lanes. Whatever has to grow is grown before anything is changed, so that a refusal for want
     /// of memory leaves the queue as it was; at most the table has got empty lanes.
-    #[inline(always)]
     fn accept(
         &mut self,
         table: TableId,
@@ -292,7 +341,6 @@ impl<T> Queue<T> {
     }
 
     /// [`Discipline::has_place`] for so many more tasks of a table of which `own` wait.
-    #[inline(always)]
     fn has_place(&self, own: usize, limit: usize, tasks: usize) -> bool {
         let waiting = self.len() + tasks;
         let is_last_quarter = self.discipline.limit - waiting < self.discipline.limit.div_ceil(4);
@@ -327,7 +375,6 @@ impl<T> Queue<T> {
         order.adopt(&mut self.lanes, slot, terms.weight);
     }
 
-    #[inline(always)]
     fn append(&mut self, place: Place, terms: &Terms, task: T, at: Time) -> Pace {
         let crowd = self.crowd(terms.class);
         let [interactive, bulk] = &mut self.orders;
@@ -343,7 +390,6 @@ impl<T> Queue<T> {
 
     /// What a task of this class meets. In a queue that is more than half full nobody who fills it goes before those who
     /// do not.
-    #[inline(always)]
     fn crowd(&self, class: Class) -> Crowd {
         let is_crowded = self.len() > self.discipline.limit / 2;
         Crowd {
@@ -361,10 +407,12 @@ impl<T> Queue<T> {
     /// themselves.
     pub fn count_shed(&mut self, table: TableId, class: Class, tasks: u64) {
         match self.lanes.find_or_add(table, NOWHERE) {
-            Ok(place) => self.lanes.list[place as usize].intake.shed += tasks,
+            Ok(place) => {
+                self.lanes.list[place as usize].intake.shed += tasks;
+                self.count_in_vain(place, class, tasks, None);
+            }
             Err(_) => self.retired.shed += tasks,
         }
-        self.count_in_vain(table, class, tasks, None);
     }
 
     /// Counts tasks of `table`, `class` and this effort that expired while they waited.
@@ -376,17 +424,14 @@ impl<T> Queue<T> {
         effort: Option<Effort>,
     ) {
         self.intake_mut(table).expired += tasks;
-        self.count_in_vain(table, class, tasks, effort);
         if let Some(place) = self.lanes.find(table) {
+            self.count_in_vain(place, class, tasks, effort);
             self.orders[class as usize].missed(&mut self.lanes, place, tasks);
         }
     }
 
     /// As long as none of the class and effort has ended here, nothing is known of the time.
-    fn count_in_vain(&mut self, table: TableId, class: Class, tasks: u64, effort: Option<Effort>) {
-        let Some(place) = self.lanes.find(table) else {
-            return;
-        };
+    fn count_in_vain(&mut self, place: Place, class: Class, tasks: u64, effort: Option<Effort>) {
         let service = &self.lanes[(place, class as usize)].service;
         let time = service.cost_of(effort).saturating_mul(tasks);
         self.in_vain = self.in_vain.wrapping_add(time);
@@ -407,14 +452,13 @@ impl<T> Queue<T> {
         &mut self.lanes.list[place as usize].intake
     }
 
-    /// Takes note of how long the last task of `run` took, at home or away.
+    /// Takes note of how long the last task of `run` took, at home or away, whose table's lane is at `place`.
     #[inline(always)]
-    fn learn(&mut self, run: &mut Run, away: bool) {
+    fn learn(&mut self, run: &mut Run, place: Place, away: bool) {
         let Some(took) = run.outcome() else { return };
-        let Some(table) = run.table else { return };
-        let Some(place) = self.lanes.find_near(table, run.place) else {
+        if place == NOWHERE {
             return;
-        };
+        }
         let order = &mut self.orders[run.class as usize];
         match took {
             Some(took) => {
@@ -424,41 +468,54 @@ impl<T> Queue<T> {
             None => order.not_begun(&mut self.lanes, place, run),
         }
         if run.missed {
-            self.count_in_vain(table, run.class, run.queries.into(), run.effort);
+            self.count_in_vain(place, run.class, run.queries.into(), run.effort);
         }
     }
 
     /// Takes note of how long a task took that was [handed over](Run::hand_over), at home or `away` from it.
     pub fn end_late(&mut self, mut task: Run, away: bool) {
-        self.learn(&mut task, away);
+        let place = task.last(&self.lanes);
+        self.learn(&mut task, place, away);
     }
 
     /// The next task for a worker: one of the group's, or with `None` a thief from another group, who knows by `run`
     /// which table it has taken before. `now` may be a little old.
     #[inline(always)]
     pub fn take(&mut self, worker: Option<usize>, run: &mut Run, now: Time) -> Option<T> {
-        self.learn(run, worker.is_none());
+        let last = run.last(&self.lanes);
+        self.learn(run, last, worker.is_none());
+        let worker = worker.map(|worker| worker as u32);
+        let taker = Taker { worker, last };
         let [interactive, bulk] = &mut self.orders;
         let task = match interactive.is_plain() && bulk.len() == 0 {
-            true => interactive.take_within(&mut self.lanes, worker, run, now)?,
-            false => self.take_of_all(worker, run, now)?,
+            true => interactive.take_within(&mut self.lanes, taker, run, now)?,
+            false => self.take_of_all(taker, run, now)?,
         };
-        run.expected = match run.effort.is_some() && !self.is_empty() {
-            true => self.orders[run.class as usize].usual(&mut self.lanes, run, now),
-            false => None,
-        };
+        if run.effort.is_some() {
+            run.expected = match self.is_empty() {
+                true => None,
+                false => self.orders[run.class as usize].usual(&mut self.lanes, run, now),
+            };
+        }
         Some(task)
+    }
+
+    /// Whether only interactive tasks wait, and only of tables that are not even suspected to ask for more than their share.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        let [interactive, bulk] = &self.orders;
+        interactive.is_plain() && !interactive.is_alone_over() && bulk.len() == 0
     }
 
     /// The next task where bulk tasks wait, or some of tables over their share.
     #[cold]
-    fn take_of_all(&mut self, worker: Option<usize>, run: &mut Run, now: Time) -> Option<T> {
+    fn take_of_all(&mut self, taker: Taker, run: &mut Run, now: Time) -> Option<T> {
         let fronts = self.fronts(now.as_nanos());
         let (class, front) = self.next(fronts)?;
         let order = &mut self.orders[class as usize];
         match front.over {
-            true => order.take_over(&mut self.lanes, front, worker, run, now),
-            false => order.take_within(&mut self.lanes, worker, run, now),
+            true => order.take_over(&mut self.lanes, front, taker, run, now),
+            false => order.take_within(&mut self.lanes, taker, run, now),
         }
     }
 
@@ -568,7 +625,7 @@ impl<T> Queue<T> {
         let places = self.lanes.list.iter().skip(at).take(most);
         out.extend(places.filter_map(|seat| {
             let queries = seat.lanes.iter().map(|lane| lane.queries).sum();
-            Some((seat.table?, seat.intake, queries))
+            Some((seat.known()?, seat.intake, queries))
         }));
         let end = at.saturating_add(most);
         (end < self.lanes.list.len()).then_some(end)

@@ -7,21 +7,21 @@ use chiplet_table::Class;
 use super::{Pace, Queue};
 use crate::{Backlog, Time};
 
-/// What waits in a queue, for whoever decides where to go.
+/// What waits in a queue, for whoever decides where to go. Times are nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outlook {
     /// As a worker of another group sees it.
     pub backlog: Backlog,
     /// How long a task of each class that is pushed now would wait, as far as is known, if its table asks for no more
     /// than its share.
-    pub waits: [Duration; 2],
+    pub waits: [u64; 2],
     /// The same for a table that asks for more: what waits of such tables is before it.
-    pub waits_over: [Duration; 2],
+    pub waits_over: [u64; 2],
     /// How long the next task has waited, as its order counts it: a bulk task since it no longer gives way, that of a
     /// table over its share since it was due.
-    pub lag: Duration,
+    pub lag: u64,
     /// How long the next task has waited since it came.
-    pub waited: Duration,
+    pub waited: u64,
     /// Whether the next task is an interactive one of a table within its share, so that others should care.
     pub fair: bool,
 }
@@ -33,7 +33,7 @@ impl Outlook {
             Pace::Within => &self.waits,
             Pace::OverShare => &self.waits_over,
         };
-        waits[class as usize]
+        Duration::from_nanos(waits[class as usize])
     }
 }
 
@@ -49,6 +49,43 @@ impl<T> Queue<T> {
     /// Nor does a task of a table within its share wait for what tables over theirs have waiting: that is ordered
     /// behind it. A table that floods would otherwise drive all others out of its home.
     pub fn outlook(&mut self, now: Time) -> Outlook {
+        match self.is_plain() {
+            true => self.outlook_of_plain(now),
+            false => self.outlook_of_all(now),
+        }
+    }
+
+    /// Where interactive tasks of tables within their share wait, and no others.
+    #[inline(always)]
+    pub(crate) fn outlook_of_plain(&self, now: Time) -> Outlook {
+        let order = &self.orders[Class::Interactive as usize];
+        let Some(front) = order.first() else {
+            return Outlook::default();
+        };
+        let [work, _] = order.work();
+        let service = &self.lanes[(front.lane, Class::Interactive as usize)].service;
+        let waited = now.as_nanos().saturating_sub(front.at);
+        let backlog = Backlog {
+            workers: self.workers,
+            queued: order.len() as u32,
+            work,
+            service: service.home,
+            cold: service.cold_or(&order.cold),
+            age: waited,
+        };
+        let wait = backlog.wait();
+        Outlook {
+            backlog,
+            waits: [wait; 2],
+            waits_over: [wait; 2],
+            lag: waited,
+            waited,
+            fair: true,
+        }
+    }
+
+    #[cold]
+    fn outlook_of_all(&mut self, now: Time) -> Outlook {
         let fronts = self.fronts(0);
         let Some((class, front)) = self.next(fronts) else {
             return Outlook::default();
@@ -81,26 +118,26 @@ impl<T> Queue<T> {
         let mut backlog = Backlog {
             workers: self.workers,
             queued,
-            work: Duration::from_nanos(work),
+            work,
             ..Backlog::default()
         };
         let order = &self.orders[class as usize];
         let lane = &self.lanes[(front.lane, class as usize)];
-        backlog.service = Duration::from_nanos(lane.service.home);
+        backlog.service = lane.service.home;
         backlog.cold = lane.service.cold_or(&order.cold);
-        let waited = Duration::from_nanos(now.saturating_sub(front.since));
+        let waited = now.saturating_sub(front.since);
         backlog.age = match class {
             Class::Interactive => waited,
-            Class::Bulk => waited.saturating_sub(self.discipline.gives_way()),
+            Class::Bulk => now.saturating_sub(self.place(class, front.since)),
         };
         let workers = u64::from(self.workers.max(1));
-        let wait = |work: u64| Duration::from_nanos(work / workers);
+        let wait = |work: u64| work / workers;
         let due = self.place(class, front.key);
         Outlook {
             backlog,
             waits: fair.map(wait),
             waits_over: [ahead, all].map(wait),
-            lag: Duration::from_nanos(now.saturating_sub(due)),
+            lag: now.saturating_sub(due),
             waited,
             fair: class == Class::Interactive && !front.over && !order.is_alone_over(),
         }

@@ -28,6 +28,9 @@ const FIRST: u64 = 1_000_000;
 /// table, and a table that really is too slow takes no more than one worker for that.
 const BELIEVED: u64 = 100_000_000;
 
+/// All tasks, where a part of them is counted.
+const ALL: u32 = 1 << 20;
+
 /// Efforts of a table of which the usual time is known: those that were answered last. Others count as all together.
 const EFFORTS: usize = 8;
 
@@ -72,8 +75,8 @@ pub(super) struct Service {
     pub(super) cold: Cold,
     /// The mean there, for what nobody has answered at home.
     away: u64,
-    /// The part of its tasks that are not begun because of their deadlines.
-    missed: f32,
+    /// The part of its tasks that are not begun because of their deadlines, of [`ALL`].
+    missed: u32,
     /// By effort: most tables have no deadlines.
     usual: Vec<Usual>,
     /// Of all that had a deadline.
@@ -137,8 +140,8 @@ impl Service {
     /// What a query that waits costs on average, whether it is begun or not; 0 if it is unknown.
     pub(super) fn cost(&self) -> u64 {
         match self.missed {
-            0.0 => self.home,
-            missed => (self.home as f64 * f64::from(1.0 - missed)).ceil() as u64,
+            0 => self.home,
+            missed => (self.home * u64::from(ALL - missed)).div_ceil(ALL.into()),
         }
     }
 
@@ -166,7 +169,7 @@ impl Service {
     /// for what they would have.
     pub(super) fn miss(&mut self, tasks: u64) {
         let kept = (1.0 - 1.0 / FOLLOW as f32).powi(tasks.min(1_000) as i32);
-        self.missed = 1.0 - (1.0 - self.missed) * kept;
+        self.missed = ALL - ((ALL - self.missed) as f32 * kept) as u32;
     }
 
     /// How long a task of this effort and so many queries that begins at `at` usually takes. `None` if it is to be
@@ -214,8 +217,8 @@ impl Service {
     /// of any table takes.
     #[inline]
     pub(super) fn learn(&mut self, each: &Took, effort: Option<Effort>, away: bool, typical: u64) {
-        if self.missed > 0.0 {
-            self.missed -= self.missed / FOLLOW as f32;
+        if self.missed > 0 {
+            self.missed -= self.missed.div_ceil(FOLLOW as u32);
         }
         let base = match self.home {
             0 => typical.max(FIRST),
@@ -249,7 +252,7 @@ impl Service {
 /// `mean` after one more query that took `nanos`, where such a one usually takes `base`.
 #[inline]
 pub(super) fn follow(mean: u64, nanos: u64, base: u64) -> u64 {
-    let nanos = nanos.clamp(1, base.saturating_mul(OUTLIER).max(1));
+    let nanos = nanos.min(OUTLIER * base).max(1);
     match mean {
         0 => nanos,
         // The rest that division drops must not keep the mean from falling.

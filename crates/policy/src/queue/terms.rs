@@ -5,7 +5,7 @@ use std::time::Duration;
 use chiplet_table::Class;
 
 use super::Effort;
-use super::lanes::Place;
+use super::lanes::{Lanes, NOWHERE, Place};
 use super::ring::Slot;
 use super::service::Took;
 use crate::{TableId, Time};
@@ -50,10 +50,10 @@ impl Default for Terms {
 }
 
 /// What a worker runs of one queue: task after task of one table, and how long the present one takes.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Run {
-    pub(super) table: Option<TableId>,
-    /// Where the lane of that table was.
+    table: TableId,
+    /// Where the lane of that table was, if there was a task.
     pub(super) place: Place,
     pub(super) class: Class,
     pub(super) queries: u32,
@@ -64,8 +64,9 @@ pub struct Run {
     pub(super) follows: bool,
     /// Tasks of the table that may follow.
     pub(super) left: u32,
-    began: Option<Time>,
-    ended: Option<Time>,
+    at: At,
+    began: u64,
+    ended: u64,
     /// The task was not begun because of its deadline.
     pub(super) missed: bool,
     /// Nanoseconds that others have given to the task, less those that it has waited for something else.
@@ -74,18 +75,58 @@ pub struct Run {
     pub(super) expected: Option<Duration>,
 }
 
+/// How far a worker is with the task that it took last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum At {
+    /// The queue knows all of it, or there is none.
+    Nothing,
+    Begun,
+    Ended,
+}
+
+impl Default for Run {
+    fn default() -> Self {
+        Self {
+            table: TableId::default(),
+            place: NOWHERE,
+            class: Class::Interactive,
+            queries: 0,
+            effort: None,
+            charged: None,
+            follows: false,
+            left: 0,
+            at: At::Nothing,
+            began: 0,
+            ended: 0,
+            missed: false,
+            besides: 0,
+            expected: None,
+        }
+    }
+}
+
 impl Run {
-    /// Says that a task of `table` has been taken at `now`. `length` is how many of one table may follow each other.
-    #[inline]
+    /// Where the lane of the table is that the worker has run, unless that is forgotten.
+    #[inline(always)]
+    pub(super) fn last<T>(&self, lanes: &Lanes<T>) -> Place {
+        match lanes.list.get(self.place as usize) {
+            Some(seat) if seat.table == self.table => self.place,
+            _ => NOWHERE,
+        }
+    }
+
+    /// Says that a task of `table` has been taken at `now`, after one from `last`. `length` is how many of one table may
+    /// follow each other.
+    #[inline(always)]
     pub(super) fn begin<T>(
         &mut self,
-        table: Option<TableId>,
+        (table, last): (TableId, Place),
         (slot, charged): (&Slot<T>, Option<u64>),
         class: Class,
         length: u32,
         now: Time,
     ) {
-        self.follows = self.table == table;
+        self.follows = slot.lane == last;
         self.left = match self.follows && self.left > 0 {
             true => self.left - 1,
             false => length.saturating_sub(1),
@@ -96,9 +137,7 @@ impl Run {
         self.queries = slot.queries;
         self.effort = slot.effort;
         self.charged = charged;
-        self.began = Some(now);
-        self.ended = None;
-        self.missed = false;
+        (self.at, self.began, self.missed) = (At::Begun, now.as_nanos(), false);
     }
 
     /// Says that the task which was taken is not begun, because its deadline has passed or is too near. A task that is
@@ -110,22 +149,30 @@ impl Run {
     /// Says that the task which was taken starts at `now`. What passed since it was taken, for the last task's end or
     /// another that turned out to be dead, is not its time. Without this it starts when it is taken.
     pub fn start(&mut self, now: Time) {
-        if self.began.is_some() {
-            self.began = Some(now);
-        }
+        self.began = now.as_nanos();
     }
 
     /// Says that what the worker was running ended at `now`. A query that was cut ends with the last unit that its
     /// worker ran of it.
     pub fn end(&mut self, now: Time) {
-        (self.ended, self.besides) = (Some(now), 0);
+        self.ends(now, 0);
     }
 
     /// [`Run::end`] of a task to which others have given time besides (`helped`), and which has waited for something
     /// that takes no processor (`blocked`).
     pub fn end_shared(&mut self, now: Time, helped: Duration, blocked: Duration) {
-        self.ended = Some(now);
-        self.besides = helped.as_nanos() as i64 - blocked.as_nanos() as i64;
+        let besides = match helped == blocked {
+            true => 0,
+            false => helped.as_nanos() as i64 - blocked.as_nanos() as i64,
+        };
+        self.ends(now, besides);
+    }
+
+    #[inline]
+    fn ends(&mut self, now: Time, besides: i64) {
+        if self.at == At::Begun {
+            (self.at, self.ended, self.besides) = (At::Ended, now.as_nanos(), besides);
+        }
     }
 
     /// Takes the present task out, which ends elsewhere and later: whoever ends it says so with [`Run::end_shared`] on
@@ -133,26 +180,27 @@ impl Run {
     #[must_use]
     pub fn hand_over(&mut self) -> Self {
         let task = *self;
-        (self.began, self.ended) = (None, None);
+        self.at = At::Nothing;
         task
     }
 
     /// How long the present task will take, as far as is known, if it has a deadline and others wait meanwhile.
     pub fn expected(&self) -> Option<Duration> {
-        self.expected
+        self.expected.filter(|_| self.effort.is_some())
     }
 
     /// Whether a task was taken whose end has not been told; once. With it what that took, unless it was not begun.
     #[inline]
     pub(super) fn outcome(&mut self) -> Option<Option<Took>> {
-        let (began, ended) = (self.began.take()?, self.ended.take());
-        Some(ended.map(|ended| {
-            let lasted = ended.as_nanos().saturating_sub(began.as_nanos());
-            Took {
+        let lasted = self.ended.saturating_sub(self.began);
+        match std::mem::replace(&mut self.at, At::Nothing) {
+            At::Nothing => None,
+            At::Begun => Some(None),
+            At::Ended => Some(Some(Took {
                 spent: lasted.saturating_add_signed(self.besides),
                 lasted,
-                ended,
-            }
-        }))
+                ended: Time::from_nanos(self.ended),
+            })),
+        }
     }
 }

@@ -87,11 +87,11 @@ impl Faces for Sockets {
     }
 
     fn wait(&self, group: usize, class: Class, pace: Pace) -> Duration {
-        self.face(group).waits[pace as usize][class as usize]
+        Duration::from_nanos(self.face(group).waits[pace as usize][class as usize])
     }
 
     fn price(&self, group: usize) -> Duration {
-        self.face(group).price
+        Duration::from_nanos(self.face(group).price)
     }
 
     fn next(&self, group: usize) -> Option<Next> {

@@ -12,6 +12,10 @@ fn micros() -> impl Strategy<Value = Duration> {
     (0_u64..20_000).prop_map(Duration::from_micros)
 }
 
+fn nanos(time: Duration) -> u64 {
+    time.as_nanos() as u64
+}
+
 fn any_backlog() -> impl Strategy<Value = Backlog> {
     (
         0_u32..17,
@@ -24,10 +28,10 @@ fn any_backlog() -> impl Strategy<Value = Backlog> {
         .prop_map(|(workers, queued, mean, service, cold, age)| Backlog {
             workers,
             queued,
-            work: mean * queued,
-            service,
+            work: nanos(mean * queued),
+            service: nanos(service),
             cold,
-            age,
+            age: nanos(age),
         })
 }
 
@@ -52,7 +56,7 @@ proptest! {
         config in any_config(),
         queued in 1_u32..300,
     ) {
-        let age = backlog.age.max(config.max_wait);
+        let age = backlog.age.max(nanos(config.max_wait));
         let old = Backlog { queued, age, ..backlog };
         let forbidden = config.cold_factor.is_none();
         prop_assert_eq!(is_worth_crossing(&old, &config), !forbidden);
@@ -80,8 +84,8 @@ proptest! {
         let worth = is_worth_crossing(&backlog, &config);
         let slower = Backlog {
             workers: backlog.workers.saturating_sub(fewer),
-            work: backlog.work + more,
-            age: backlog.age + more,
+            work: backlog.work + nanos(more),
+            age: backlog.age + nanos(more),
             ..backlog
         };
         prop_assert!(!worth || is_worth_crossing(&slower, &config));
@@ -94,14 +98,14 @@ proptest! {
         micros in 1_u64..1_000,
         cold_factor in 1.0..6.0,
     ) {
-        let service = Duration::from_micros(micros);
-        let backlog = Backlog { workers, queued, work: service * queued, service, ..Backlog::default() };
+        let service = 1_000 * micros;
+        let backlog = Backlog { workers, queued, work: service * u64::from(queued), service, ..Backlog::default() };
         let config = StealConfig::new().cold_factor(Some(cold_factor)).cold_limit(Duration::MAX);
         let services = f64::from(queued) / f64::from(workers);
         prop_assume!((services - (cold_factor - 1.0)).abs() > 1e-6);
         prop_assert_eq!(is_worth_crossing(&backlog, &config), services > cold_factor - 1.0);
         // Before anything is known of the table, its tasks count as equally long: the same.
-        let unknown = Backlog { work: Duration::ZERO, service: Duration::ZERO, ..backlog };
+        let unknown = Backlog { work: 0, service: 0, ..backlog };
         prop_assert_eq!(is_worth_crossing(&unknown, &config), services > cold_factor - 1.0);
     }
 
@@ -111,8 +115,8 @@ proptest! {
         measured in 1.0..6.0,
         built_in in 1.0..6.0,
     ) {
-        let service = Duration::from_micros(100);
-        let backlog = Backlog { workers: 4, queued, work: service * queued, service, ..Backlog::default() };
+        let service = 100_000;
+        let backlog = Backlog { workers: 4, queued, work: service * u64::from(queued), service, ..Backlog::default() };
         let config = |cold_factor| StealConfig::new().cold_factor(Some(cold_factor));
         let known = Backlog { cold: Some(measured), ..backlog };
         prop_assert_eq!(
@@ -164,7 +168,7 @@ proptest! {
 
 #[test]
 fn a_cold_cache_that_costs_nothing_by_measurement_is_cheap_and_not_unknown() {
-    let service = Duration::from_micros(100);
+    let service = 100_000;
     let backlog = |cold| Backlog {
         workers: 4,
         queued: 2,
@@ -187,7 +191,7 @@ fn a_cold_cache_that_costs_nothing_by_measurement_is_cheap_and_not_unknown() {
 #[test]
 fn a_cold_cache_costs_a_long_task_no_more_than_filling_it() {
     let config = StealConfig::default();
-    let service = Duration::from_secs(3);
+    let service = 3_000_000_000;
     // One more of three seconds waits behind four workers: 750 ms, where a crossing costs 3 ms at most.
     let backlog = Backlog {
         workers: 4,

@@ -82,11 +82,12 @@ impl Faces for Groups {
     }
 
     fn wait(&self, group: usize, class: Class, pace: Pace) -> Duration {
-        self[group].state.face().waits[pace as usize][class as usize]
+        let waits = &self[group].state.face().waits;
+        Duration::from_nanos(waits[pace as usize][class as usize])
     }
 
     fn price(&self, group: usize) -> Duration {
-        self[group].state.face().price
+        Duration::from_nanos(self[group].state.face().price)
     }
 
     fn next(&self, group: usize) -> Option<Next> {

@@ -77,7 +77,7 @@ const FAR_MORE: u64 = 3;
 const LOOK_AHEAD: u32 = 7;
 
 /// What else waits in the queue.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Crowd {
     /// Where the queue is crowded, a lane of more tasks is over its share.
     pub(super) much: Option<usize>,
@@ -100,11 +100,19 @@ pub(super) struct Front {
     place: u64,
 }
 
+/// Who takes a task.
+#[derive(Clone, Copy)]
+pub(super) struct Taker {
+    /// One of the group's workers; `None`: another group's.
+    pub(super) worker: Option<u32>,
+    /// Where the lane of the table lies that it has run last, or [`NOWHERE`].
+    pub(super) last: Place,
+}
+
 pub(super) struct Order<T> {
     /// Which lanes are its own.
     class: Class,
     run_length: u32,
-    reorder: Reorder,
     workers: u64,
     /// What all workers serve in [`TOO_FAST`], in nanoseconds.
     too_much: u64,
@@ -167,7 +175,6 @@ impl<T> Order<T> {
         Self {
             class,
             run_length: discipline.run_length,
-            reorder: Reorder::new(discipline.reorder),
             workers: 1,
             too_much: 0,
             too_many: 0,
@@ -184,7 +191,10 @@ impl<T> Order<T> {
             work_over: 0,
             typical: ASSUMED,
             cold: Cold::default(),
-            worth: Worth::default(),
+            worth: Worth::new(match discipline.run_length {
+                0 | 1 => Reorder::NONE,
+                _ => Reorder::new(discipline.reorder),
+            }),
         }
     }
 
@@ -214,7 +224,14 @@ impl<T> Order<T> {
         self.suspect != NOWHERE
     }
 
+    /// The oldest task within its table's share.
+    #[inline]
+    pub(super) fn first(&self) -> Option<&Slot<T>> {
+        self.ring.front()
+    }
+
     /// What waits, in nanoseconds: all of it, and that of tables within their share.
+    #[inline]
     pub(super) fn work(&self) -> [u64; 2] {
         let fair = match self.is_alone_over() {
             false => self.work.wrapping_sub(self.work_over),
@@ -263,8 +280,13 @@ impl<T> Order<T> {
         }
     }
 
-    /// Adds a task, for which there is room, to its lane.
+    /// Whether a task of this weight that comes to a lane needs no memory, and no weight but 1 is there.
     #[inline(always)]
+    pub(super) fn is_easy(&self, lane: &Lane<T>, weight: f32) -> bool {
+        weight == lane.weight && weight == 1.0 && self.tally.is_plain() && self.ring.has_room(1)
+    }
+
+    /// Adds a task, for which there is room, to its lane.
     pub(super) fn append(
         &mut self,
         lanes: &mut Lanes<T>,
@@ -279,6 +301,21 @@ impl<T> Order<T> {
             let slot = Slot::new(task, at, place, terms.queries, terms.effort);
             return self.append_over(lanes, slot, terms.weight, crowd);
         }
+        self.append_within(lanes, place, task, terms, at, crowd)
+    }
+
+    /// The same, where the lane is within its share.
+    #[inline(always)]
+    pub(super) fn append_within(
+        &mut self,
+        lanes: &mut Lanes<T>,
+        place: Place,
+        task: T,
+        terms: &Terms,
+        at: u64,
+        crowd: Crowd,
+    ) -> Pace {
+        let lane = &mut lanes[(place, self.class as usize)];
         self.joins(lane, (at, terms.queries.into()), terms.weight);
         self.ring.append(lane, place, task, terms, at);
         let is_calm = match lane.len {
@@ -419,24 +456,25 @@ impl<T> Order<T> {
     pub(super) fn take_within(
         &mut self,
         lanes: &mut Lanes<T>,
-        worker: Option<usize>,
+        taker: Taker,
         run: &mut Run,
         now: Time,
     ) -> Option<T> {
         let at = now.as_nanos();
         let front = self.ring.front()?;
-        let place = self.choose(lanes, front, worker, run, at);
+        let place = self.choose(lanes, front, taker, run, at);
         let seat = &mut lanes.list[place as usize];
         let lane = &mut seat.lanes[self.class as usize];
         let slot = self.ring.pop(lane);
         if place == self.suspect {
             self.turn = at.saturating_add(lane.apart.min(LEAD));
         }
-        if let Some(worker) = worker {
-            lane.worker = Some(worker as u32);
+        if taker.worker.is_some() {
+            lane.worker = taker.worker;
         }
         self.leaves(lane, &slot);
-        run.begin(seat.table, (&slot, None), self.class, self.run_length, now);
+        let table = (seat.table, taker.last);
+        run.begin(table, (&slot, None), self.class, self.run_length, now);
         slot.task
     }
 
@@ -466,19 +504,16 @@ impl<T> Order<T> {
         &self,
         lanes: &Lanes<T>,
         front: &Slot<T>,
-        worker: Option<usize>,
+        Taker { worker, last }: Taker,
         run: &Run,
         now: u64,
     ) -> Place {
-        let reorder = self.worth.reorder(self.reorder);
-        if self.run_length <= 1 || self.tally.lanes == 1 || reorder == Reorder::NONE {
+        let reorder = self.worth.reorder;
+        if (run.left > 0 && front.lane == last) || self.tally.lanes == 1 || reorder == Reorder::NONE
+        {
             return front.lane;
         }
         let latest = front.at + reorder.of(now.saturating_sub(front.at));
-        let last = run
-            .table
-            .and_then(|table| lanes.find_near(table, run.place))
-            .unwrap_or(NOWHERE);
         if run.left > 0 && last != NOWHERE {
             let lane = &lanes[(last, self.class as usize)];
             if lane.len > 0 && !lane.over && self.ring.slot(lane.first).at <= latest {
@@ -492,7 +527,7 @@ impl<T> Order<T> {
         // last.
         let is_mine = |place: Place| {
             let by = lanes[(place, self.class as usize)].worker;
-            place != last && by.is_none_or(|by| by == worker as u32)
+            place != last && by.is_none_or(|by| by == worker)
         };
         let mut ahead = self.ring.ahead(LOOK_AHEAD);
         let mine = ahead.find(|slot| slot.at > latest || is_mine(slot.lane));
@@ -514,9 +549,7 @@ impl<T> Order<T> {
         let class = self.class as usize;
         let mut tell = |lanes: &Lanes<T>, slot: Slot<T>| {
             let seat = &lanes.list[slot.lane as usize];
-            if let Some(table) = seat.table {
-                out(table, seat.lanes[class].weight, slot);
-            }
+            out(seat.table, seat.lanes[class].weight, slot);
         };
         while let Some(position) = self.ring.find(&mut at.slot, steps, &mut dead) {
             let place = self.ring.slot(position).lane;

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 
 use super::runs::Reorder;
-use super::{Crowd, EARLY, FAR_MORE, FLOOR, Front, LEAD, LOOK_AHEAD, Order};
+use super::{Crowd, EARLY, FAR_MORE, FLOOR, Front, LEAD, LOOK_AHEAD, Order, Taker};
 use crate::Time;
 use crate::queue::Pace;
 use crate::queue::lane::Lane;
@@ -249,17 +249,17 @@ impl<T> Order<T> {
         &mut self,
         lanes: &mut Lanes<T>,
         front: Front,
-        worker: Option<usize>,
+        taker: Taker,
         run: &mut Run,
         now: Time,
     ) -> Option<T> {
         let at = now.as_nanos();
-        let place = self.choose_over(lanes, front, worker, run, at);
+        let place = self.choose_over(lanes, front, taker, run, at);
         let seat = &mut lanes.list[place as usize];
         let lane = &mut seat.lanes[self.class as usize];
         let slot = lane.pop()?;
-        if let Some(worker) = worker {
-            lane.worker = Some(worker as u32);
+        if taker.worker.is_some() {
+            lane.worker = taker.worker;
         }
         let mean = lane.service.mean(self.typical);
         let expected = mean.saturating_mul(slot.queries.into());
@@ -274,7 +274,13 @@ impl<T> Order<T> {
         self.floor = at.saturating_add(self.at_least(expected));
         self.leaves(lane, &slot);
         let taken = (&slot, Some(expected));
-        run.begin(seat.table, taken, self.class, self.run_length, now);
+        run.begin(
+            (seat.table, taker.last),
+            taken,
+            self.class,
+            self.run_length,
+            now,
+        );
         slot.task
     }
 
@@ -283,12 +289,12 @@ impl<T> Order<T> {
         &self,
         lanes: &Lanes<T>,
         front: Front,
-        worker: Option<usize>,
+        Taker { worker, last }: Taker,
         run: &Run,
         now: u64,
     ) -> Place {
-        let reorder = self.worth.reorder(self.reorder);
-        if self.run_length <= 1 || self.tally.over == 1 || reorder == Reorder::NONE {
+        let reorder = self.worth.reorder;
+        if self.tally.over == 1 || reorder == Reorder::NONE {
             return front.lane;
         }
         // Tables that flood wait for ever longer. How far they may be out of proportion must not grow with that.
@@ -300,18 +306,12 @@ impl<T> Order<T> {
             let lane = &lanes[(place, self.class as usize)];
             lane.over && lane.len > 0 && lane.tag <= latest
         };
-        let last = run.table;
-        let last = last.and_then(|table| lanes.find_near(table, run.place));
-        if let Some(place) = last
-            && run.left > 0
-            && may_go(place)
-        {
-            return place;
+        if last != NOWHERE && run.left > 0 && may_go(last) {
+            return last;
         }
         let mine = |place: Place| {
             let by = lanes[(place, self.class as usize)].worker;
-            let worker = worker.map(|worker| worker as u32);
-            worker.is_some() && (by.is_none() || by == worker) && Some(place) != last
+            worker.is_some() && (by.is_none() || by == worker) && place != last
         };
         let ahead = self.over.as_slice().iter().take(LOOK_AHEAD as usize);
         let mut ahead = ahead.map(|Reverse((_, place))| *place);

@@ -41,12 +41,13 @@ impl Reorder {
 }
 
 /// How long tasks take that follow one of their table, and how long others.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Worth {
     follows: Times,
     others: Times,
-    /// What that gains, once it is known.
-    gain: Option<Reorder>,
+    most: Reorder,
+    /// How far a task may go out of turn for a run: [`Worth::most`] until it is known what runs gain.
+    pub(super) reorder: Reorder,
 }
 
 /// Nanoseconds of some tasks.
@@ -71,6 +72,16 @@ impl Times {
 }
 
 impl Worth {
+    /// Where a task may go out of turn by `most`.
+    pub(super) fn new(most: Reorder) -> Self {
+        Self {
+            follows: Times::default(),
+            others: Times::default(),
+            most,
+            reorder: most,
+        }
+    }
+
     /// A query took `spent`, where one of its table takes `usual`.
     #[inline]
     pub(super) fn note(&mut self, follows: bool, spent: u64, usual: u64) {
@@ -96,19 +107,14 @@ impl Worth {
         } = self;
         if follows.tasks.min(others.tasks) >= ENOUGH {
             let (follow, other) = (follows.ratio(), others.ratio());
-            self.gain = Some(match other < follow * (1.0 + LEAST) {
+            self.reorder = match other < follow * (1.0 + LEAST) {
                 true => Reorder::NONE,
                 // `gain / (1 + gain)`, where `other` is `1 + gain` times `follow`.
-                false => Reorder::new(1.0 - follow / other),
-            });
+                false => Reorder::new(1.0 - follow / other).min(self.most),
+            };
         }
         follows.halve();
         others.halve();
-    }
-
-    /// How far a task may go out of turn for a run where `most` is allowed.
-    pub(super) fn reorder(&self, most: Reorder) -> Reorder {
-        self.gain.map_or(most, |gain| gain.min(most))
     }
 }
 
@@ -118,7 +124,7 @@ mod tests {
 
     /// After tasks that follow and others in turn, which took so long; tasks of their tables take 100.
     fn after(tasks: usize, follows: u64, others: u64) -> Worth {
-        let mut worth = Worth::default();
+        let mut worth = Worth::new(Reorder::new(0.3));
         (0..tasks).for_each(|_| {
             worth.note(true, follows, 100);
             worth.note(false, others, 100);
@@ -128,7 +134,7 @@ mod tests {
 
     /// As a part, where three tenths are allowed.
     fn reorder(worth: Worth) -> f64 {
-        worth.reorder(Reorder::new(0.3)).0 as f64 / WHOLE
+        worth.reorder.0 as f64 / WHOLE
     }
 
     fn near(one: f64, other: f64) -> bool {

@@ -9,6 +9,9 @@ use crate::queue::{Discipline, Effort, Queue, Run, Terms};
 use crate::{TableId, Time};
 use chiplet_table::Class;
 
+/// A millisecond.
+const NANOS: u64 = 1_000_000;
+
 #[test]
 fn bulk_work_gives_way_and_gets_what_is_left() {
     let interactive = source(1.0, 0.3);
@@ -75,10 +78,10 @@ fn an_interactive_task_is_not_expected_to_wait_for_bulk_work() {
     }
     let outlook = queue.outlook(now);
     // Of a flood that is; another table's bulk task goes before it.
-    assert_eq!(outlook.waits_over, [Duration::ZERO, 50 * MILLI]);
-    assert_eq!(outlook.waits, [Duration::ZERO; 2]);
+    assert_eq!(outlook.waits_over, [0, 50 * NANOS]);
+    assert_eq!(outlook.waits, [0; 2]);
     let backlog = outlook.backlog;
-    assert_eq!((backlog.queued, backlog.work), (50, 100 * MILLI));
+    assert_eq!((backlog.queued, backlog.work), (50, 100 * NANOS));
     // With interactive tasks in front, those alone are what others see.
     now += 10 * MILLI;
     for task in 0..4 {
@@ -87,11 +90,11 @@ fn an_interactive_task_is_not_expected_to_wait_for_bulk_work() {
     }
     now += MILLI;
     let outlook = queue.outlook(now);
-    assert_eq!(outlook.waits_over, [4 * MILLI, 54 * MILLI]);
-    assert_eq!(outlook.waits, [4 * MILLI; 2]);
+    assert_eq!(outlook.waits_over, [4 * NANOS, 54 * NANOS]);
+    assert_eq!(outlook.waits, [4 * NANOS; 2]);
     let backlog = outlook.backlog;
-    assert_eq!((backlog.queued, backlog.work), (4, 8 * MILLI));
-    assert_eq!((backlog.age, backlog.service), (MILLI, 2 * MILLI));
+    assert_eq!((backlog.queued, backlog.work), (4, 8 * NANOS));
+    assert_eq!((backlog.age, backlog.service), (NANOS, 2 * NANOS));
     // Bulk tasks are as old as they count for, and those that have given way long enough are in the way.
     let mut order = Vec::new();
     while order.len() < 4 {
@@ -100,10 +103,10 @@ fn an_interactive_task_is_not_expected_to_wait_for_bulk_work() {
     assert_eq!(order, [100, 101, 102, 103]);
     now = came + 125 * MILLI;
     let outlook = queue.outlook(now);
-    assert_eq!(outlook.backlog.age, 25 * MILLI);
+    assert_eq!(outlook.backlog.age, 25 * NANOS);
     assert_eq!(
         outlook.waits_over,
-        [10 * MILLI, 50 * MILLI],
+        [10 * NANOS, 50 * NANOS],
         "a fifth of it"
     );
     queue.push(table(0), Terms::default(), 200, now).unwrap();
@@ -276,6 +279,6 @@ proptest! {
         }
         prop_assert!(waiting.is_empty());
         prop_assert_eq!(queue.len(), 0);
-        prop_assert_eq!(queue.outlook(now).waits, [Duration::ZERO; 2]);
+        prop_assert_eq!(queue.outlook(now).waits, [0; 2]);
     }
 }
