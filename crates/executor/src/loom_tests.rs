@@ -9,7 +9,7 @@ use loom::thread;
 
 use crate::checks::checks;
 use crate::counts::End;
-use crate::engine::completion::{Completion, end_of};
+use crate::engine::completion::{Completion, Kind, end_of};
 use crate::error::Error;
 
 struct CountWakes(AtomicUsize);
@@ -27,7 +27,7 @@ fn counting() -> (StdArc<CountWakes>, Waker) {
 }
 
 fn a_result_is_seen_or_its_waker_is_called() {
-    let completion = Arc::new(Completion::new());
+    let completion = Arc::new(Completion::new((), Kind::default()));
     let (wakes, waker) = counting();
     let worker = {
         let completion = Arc::clone(&completion);
@@ -53,7 +53,7 @@ fn a_result_is_seen_or_its_waker_is_called() {
 
 /// It has moved to another task of its runtime: the waker that it left last is called, or an earlier one before that.
 fn a_ticket_that_moves_is_woken_where_it_is() {
-    let completion = Arc::new(Completion::new());
+    let completion = Arc::new(Completion::new((), Kind::default()));
     let wakers = [counting(), counting()];
     let worker = {
         let completion = Arc::clone(&completion);
@@ -73,7 +73,7 @@ fn a_ticket_that_moves_is_woken_where_it_is() {
 
 /// A ticket that has polled, and goes: `cancel` tells whether the task may still start then.
 fn goes(cancel: bool) {
-    let completion = Arc::new(Completion::new());
+    let completion = Arc::new(Completion::new((), Kind::default()));
     let (wakes, waker) = counting();
     let answer = StdArc::new(());
     let worker = {
@@ -107,7 +107,7 @@ fn a_task_is_either_run_or_cancelled_and_leaves_nothing_behind() {
 
 /// A shutdown ends a task in its queue, while its ticket finds the deadline passed: that is told and counted, or this.
 fn a_task_that_ends_in_its_queue_is_told_what_is_counted() {
-    let completion = Arc::new(Completion::<u32>::new());
+    let completion = Arc::new(Completion::<u32, ()>::new((), Kind::default()));
     let (_, waker) = counting();
     let reaper = {
         let completion = Arc::clone(&completion);
@@ -128,7 +128,7 @@ fn a_task_that_ends_in_its_queue_is_told_what_is_counted() {
 
 /// Worker, timer and ticket meet: the ticket is told once, and what it is told is what the worker counts.
 fn a_deadline_and_an_answer_agree_on_one_end() {
-    let completion = Arc::new(Completion::new());
+    let completion = Arc::new(Completion::new((), Kind::default()));
     let (wakes, waker) = counting();
     let worker = {
         let completion = Arc::clone(&completion);
@@ -168,7 +168,7 @@ fn a_deadline_and_an_answer_agree_on_one_end() {
 /// A ticket that finds its deadline passed is told so at once, unless the answer is being counted; its worker counts
 /// the same.
 fn a_late_poll_and_an_answer_agree_on_one_end() {
-    let completion = Arc::new(Completion::new());
+    let completion = Arc::new(Completion::new((), Kind::default()));
     let (_, waker) = counting();
     let worker = {
         let completion = Arc::clone(&completion);

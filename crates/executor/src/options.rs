@@ -89,6 +89,7 @@ impl KeptOptions {
         (limit != EXECUTORS).then_some(limit)
     }
 
+    #[inline]
     pub(crate) fn class(&self) -> Class {
         Class::ALL[usize::from(self.class.load(Ordering::Relaxed))]
     }

@@ -13,7 +13,7 @@ pub(crate) const LONG_WAIT: Duration = Duration::from_micros(200);
 
 /// Of two homes of a table the one where a task of `class` waits less: the power of two choices (Mitzenmacher, IEEE
 /// Transactions on Parallel and Distributed Systems 12, 2001).
-#[inline]
+#[inline(always)]
 pub fn shorter(faces: &impl Faces, [first, second]: [usize; 2], class: Class, pace: Pace) -> usize {
     let wait = |group| faces.wait(group, class, pace);
     match first != second && wait(second) < wait(first) {
@@ -25,7 +25,7 @@ pub fn shorter(faces: &impl Faces, [first, second]: [usize; 2], class: Class, pa
 /// The group that should get a task of `table` and `class` instead of its home, if any: its queue is so much shorter
 /// that a cold cache is worth it. So queues stay alike. A table over its share waits at home: others need not pay for
 /// it.
-#[inline]
+#[inline(always)]
 pub fn evens_out(
     faces: &impl Faces,
     crossing: &Crossing,
@@ -35,11 +35,23 @@ pub fn evens_out(
     if pace == Pace::OverShare || !crossing.is_priced() {
         return None;
     }
-    let wait = |group| faces.wait(group, class, Pace::Within);
-    let at_home = wait(home);
-    if at_home < LONG_WAIT {
-        return None;
+    let at_home = faces.wait(home, class, Pace::Within);
+    match at_home < LONG_WAIT {
+        true => None,
+        false => much_shorter(faces, home, table, class, at_home),
     }
+}
+
+/// A group whose queue is so much shorter than that of `home`, where it is so long.
+#[cold]
+fn much_shorter(
+    faces: &impl Faces,
+    home: usize,
+    table: TableId,
+    class: Class,
+    at_home: Duration,
+) -> Option<usize> {
+    let wait = |group| faces.wait(group, class, Pace::Within);
     let nearest = faces.nearest(home);
     // To another socket only where its own has no other domain.
     let among = match nearest.of_socket() {
@@ -93,44 +105,68 @@ pub struct Unplaced<L> {
 
 /// Puts `load` into a queue: that of its table's home, unless another should have it. If the home is full, a group with
 /// workers to spare gets it, which is better than a refusal. Returns how fast the table's tasks come, if it is at home.
-#[inline]
+#[inline(always)]
 pub fn choose<L>(queues: &mut impl Queues<L>, load: L) -> Result<Option<Pace>, Unplaced<L>> {
-    let mut home = queues.home();
-    let load = match queues.evened(home) {
-        None => load,
-        Some(other) => match queues.push(other, load) {
-            Ok(_) => return Ok(None),
-            Err((_, load)) => load,
-        },
-    };
-    let (mut refusal, mut load) = match queues.push(home, load) {
-        Ok(pace) => return Ok(Some(pace)),
-        Err(refused) => refused,
-    };
+    let home = queues.home();
+    let evened = queues.evened(home);
+    match queues.push(evened.unwrap_or(home), load) {
+        Ok(pace) => Ok(evened.is_none().then_some(pace)),
+        Err((refusal, load)) => {
+            let unplaced = Unplaced {
+                home,
+                refusal,
+                load,
+            };
+            elsewhere(queues, unplaced, evened.is_some())
+        }
+    }
+}
+
+/// Puts a load into a queue that its home has refused, or another group that should have had it (`evened`).
+#[cold]
+#[inline(never)]
+fn elsewhere<L>(
+    queues: &mut impl Queues<L>,
+    mut unplaced: Unplaced<L>,
+    evened: bool,
+) -> Result<Option<Pace>, Unplaced<L>> {
+    if evened {
+        unplaced = match push(queues, unplaced.home, unplaced.load) {
+            Ok(pace) => return Ok(Some(pace)),
+            Err(unplaced) => unplaced,
+        };
+    }
     // The home had its workers taken away between the look and the push: the table has another by now. Where queries
     // know no home the next group will do; so it will if homes change faster than this can follow.
-    for step in 0..=queues.groups() {
-        if refusal != Refusal::Vacant {
+    let groups = queues.groups();
+    for step in 0..=groups {
+        if unplaced.refusal != Refusal::Vacant {
             break;
         }
-        home = match step {
+        let home = match step {
             0 => queues.home(),
-            _ => (home + 1) % queues.groups(),
+            _ => (unplaced.home + 1) % groups,
         };
-        (refusal, load) = match queues.push(home, load) {
+        unplaced = match push(queues, home, unplaced.load) {
             Ok(_) => return Ok(None),
-            Err(refused) => refused,
+            Err(unplaced) => unplaced,
         };
     }
-    if refusal.is_for_places()
-        && let Some(spare) = queues.spare(home)
+    if unplaced.refusal.is_for_places()
+        && let Some(spare) = queues.spare(unplaced.home)
     {
-        load = match queues.push(spare, load) {
+        unplaced.load = match push(queues, spare, unplaced.load) {
             Ok(_) => return Ok(None),
-            Err((_, load)) => load,
+            Err(unplaced) => unplaced.load,
         };
     }
-    Err(Unplaced {
+    Err(unplaced)
+}
+
+/// Tries one queue. One piece of code for all tries but the first.
+#[inline(never)]
+fn push<L>(queues: &mut impl Queues<L>, home: usize, load: L) -> Result<Pace, Unplaced<L>> {
+    queues.push(home, load).map_err(|(refusal, load)| Unplaced {
         home,
         refusal,
         load,

@@ -9,8 +9,9 @@ use chiplet_table::Class;
 use chiplet_topology::DomainId;
 
 use super::Engine;
+use super::completion::Kind;
 use super::registry::TableEntry;
-use super::task::Task;
+use super::task::{Header, Task};
 use crate::error::SubmitError;
 use crate::scheduler::{Pace, Refusal, Terms};
 use crate::sync::atomic::Ordering;
@@ -24,7 +25,7 @@ const PARTS_A_WORKER: usize = 2;
 
 impl Engine {
     /// The group for a task of the table, which is of `class` and came at `at`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn route(&self, entry: &TableEntry, at: Time, class: Class) -> usize {
         let (first, second) = entry.state.next_homes(Self::draw(at));
         let homes = [first, second.unwrap_or(first)].map(|home| self.group_of(home));
@@ -46,21 +47,22 @@ impl Engine {
     /// waits for room and asks again.
     pub(crate) fn admit(
         &self,
-        entry: &TableEntry,
+        (header, kind): (&Header, Kind),
         task: Arc<dyn Task>,
         patient: bool,
     ) -> Result<(), SubmitError> {
-        let (at, class) = (task.header().accepted, task.header().class);
+        let entry = &*header.entry;
+        let (at, class) = (header.accepted, kind.class);
         let terms = Terms {
-            effort: task.header().effort,
+            effort: kind.effort,
             patient,
             ..entry.state.options.terms(class)
         };
         // If the last query had work for others this one probably has. Were they woken by its runner, which sleeps too,
         // they would come when most is done.
-        let helpers = entry.state.last_units.load(Ordering::Relaxed);
         let push = |group, task| {
             let pace = self.push(entry, group, &terms, task, at)?;
+            let helpers = entry.state.last_units.load(Ordering::Relaxed);
             if helpers > 1 {
                 // At most this task itself waits.
                 self.hub.rouse(group, helpers as usize - 1, 1);
@@ -81,7 +83,7 @@ impl Engine {
         now: Time,
     ) -> Result<(), (Refusal, Arc<dyn Task>)> {
         let entry = &task.header().entry.clone();
-        let class = task.header().class;
+        let class = task.kind().class;
         let terms = Terms {
             queries: queries as u32,
             goes_on: true,
@@ -93,7 +95,7 @@ impl Engine {
     }
 
     /// Puts a task that came at `at` into the queue of `group`, or hands it back.
-    #[inline(never)]
+    #[inline(always)]
     fn push(
         &self,
         entry: &TableEntry,
@@ -108,10 +110,7 @@ impl Engine {
         };
         let (pace, place) = self.hub.push(group, entry.id, terms, task, at)?;
         if let Some(place) = place {
-            let is_home = |group| {
-                let domain = self.hub.crew.domain_of(group);
-                entry.state.homes.contains(domain)
-            };
+            let is_home = |group| entry.state.homes.contains(self.hub.crew.domain_of(group));
             entry.state.keep_place(group, place, is_home);
         }
         Ok(pace)
@@ -139,6 +138,7 @@ impl Engine {
     /// Finds a group for `load`, which if refused counts as `weight` tasks, of a class that came at `at`: its table's
     /// home if that has places, else one that helps. Hands it back with the reason if there is none. `push` tries a
     /// group.
+    #[inline(always)]
     pub(crate) fn place<L>(
         &self,
         entry: &TableEntry,
@@ -147,17 +147,27 @@ impl Engine {
         (at, class): (Time, Class),
         push: impl Fn(usize, L) -> Result<Pace, (Refusal, L)>,
     ) -> Result<(), (SubmitError, L)> {
+        self.find_place(entry, load, (at, class), push)
+            .map_err(|unplaced| self.refuse(entry, unplaced, weight, class))
+    }
+
+    /// Counts a load that no queue has taken as `weight` tasks of `class`, and says why.
+    #[cold]
+    fn refuse<L>(
+        &self,
+        entry: &TableEntry,
+        unplaced: Unplaced<L>,
+        weight: u64,
+        class: Class,
+    ) -> (SubmitError, L) {
         let Unplaced {
             home,
             refusal,
             load,
-        } = match self.find_place(entry, load, (at, class), push) {
-            Ok(()) => return Ok(()),
-            Err(unplaced) => unplaced,
-        };
+        } = unplaced;
         // It would be refused for ever: no load, and no reason to look for dead tasks.
         if refusal == Refusal::TableFull && self.places(entry) == 0 {
-            return Err((SubmitError::TableClosed, load));
+            return (SubmitError::TableClosed, load);
         }
         let mut wait_us = 0;
         if refusal != Refusal::Closed {
@@ -185,10 +195,11 @@ impl Engine {
             },
             Refusal::NoMemory => SubmitError::OutOfMemory,
         };
-        Err((reason, load))
+        (reason, load)
     }
 
     /// Puts `load` into the queue of a group, which `push` tries.
+    #[inline(always)]
     fn find_place<L>(
         &self,
         entry: &TableEntry,
@@ -204,7 +215,9 @@ impl Engine {
             push,
         };
         let pace = route::choose(&mut queues, load)?;
-        pace.into_iter().for_each(|pace| entry.state.note(pace));
+        if let Some(pace) = pace {
+            entry.state.note(pace);
+        }
         Ok(())
     }
 }
@@ -219,10 +232,12 @@ struct Homes<'a, F> {
 }
 
 impl<L, F: Fn(usize, L) -> Result<Pace, (Refusal, L)>> Queues<L> for Homes<'_, F> {
+    #[inline(always)]
     fn home(&mut self) -> usize {
         self.engine.route(self.entry, self.at, self.class)
     }
 
+    #[inline(always)]
     fn evened(&mut self, home: usize) -> Option<usize> {
         let of = (self.entry.id, self.class, self.entry.state.pace());
         route::evens_out(
@@ -241,6 +256,7 @@ impl<L, F: Fn(usize, L) -> Result<Pace, (Refusal, L)>> Queues<L> for Homes<'_, F
         self.engine.hub.groups.count()
     }
 
+    #[inline(always)]
     fn push(&mut self, group: usize, load: L) -> Result<Pace, (Refusal, L)> {
         (self.push)(group, load).map_err(|(refusal, load)| match refusal {
             Refusal::Vacant if left_out(Step::HomeSoughtAgain) => (Refusal::GroupFull, load),

@@ -19,6 +19,8 @@
 
 use std::task::{Poll, Waker};
 
+use chiplet_policy::queue::Effort;
+use chiplet_table::Class;
 use chiplet_table::host::contain;
 
 use crate::counts::End;
@@ -39,11 +41,28 @@ const CANCEL: u32 = 16;
 /// The ticket is told that the deadline has passed, and not what comes later.
 const EXPIRED: u32 = 32;
 
-pub(crate) struct Completion<T> {
+/// `C` is what a task begins with, and `T` what it ends with.
+pub(crate) struct Completion<T, C> {
     state: AtomicU32,
-    /// Of whoever ends the task, until [`DONE`]; then of who is to take it.
-    result: Slot<Result<T, Error>>,
+    /// Not of a task's end; it stands beside the word because there is room.
+    pub(super) kind: Kind,
+    /// Of whoever runs or ends the task, until [`DONE`]; then of who is to take the result.
+    stage: Slot<Stage<T, C>>,
     waker: Mutex<Option<Waker>>,
+}
+
+/// How urgent a task is, and what it asks for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Kind {
+    pub(crate) class: Class,
+    /// If it has a deadline. Not of batches and blocks: their parts are not passed over.
+    pub(crate) effort: Option<Effort>,
+}
+
+/// One place for both, as a task is as short as what is in it.
+enum Stage<T, C> {
+    Code(C),
+    Ended(Result<T, Error>),
 }
 
 /// How an outcome is counted.
@@ -56,23 +75,35 @@ pub(crate) fn end_of<T>(result: &Result<T, Error>) -> End {
     }
 }
 
-impl<T> Completion<T> {
-    pub(crate) fn new() -> Self {
+impl<T, C> Completion<T, C> {
+    #[inline]
+    pub(crate) fn new(code: C, kind: Kind) -> Self {
         Self {
             state: AtomicU32::new(0),
-            result: Slot::new(None),
+            kind,
+            stage: Slot::new(Some(Stage::Code(code))),
             waker: Mutex::new(None),
+        }
+    }
+
+    /// What it begins with, for whoever has taken it from a queue, or could not queue it; once.
+    #[inline]
+    pub(crate) fn take_code(&self) -> Option<C> {
+        match self.stage.take() {
+            Some(Stage::Code(code)) => Some(code),
+            _ => None,
         }
     }
 
     /// Why the task is not to start, or not worth going on with: its ticket was told of an end, or was dropped and not
     /// detached.
+    #[inline]
     pub(crate) fn stop_reason(&self) -> Option<Error> {
-        let state = self.state.load(Ordering::Relaxed);
-        if state & (EXPIRED | DONE) != 0 {
-            return Some(Error::Expired);
+        match self.state.load(Ordering::Relaxed) & (EXPIRED | DONE | CANCEL) {
+            0 => None,
+            CANCEL => Some(Error::Cancelled),
+            _ => Some(Error::Expired),
         }
-        (state & CANCEL != 0).then_some(Error::Cancelled)
     }
 
     /// Whether the task has ended as far as its ticket is concerned: in its queue, by its deadline, or with an answer.
@@ -93,17 +124,31 @@ impl<T> Completion<T> {
         }
     }
 
-    /// Delivers a task's result, or drops it if nobody is to be told.
-    pub(crate) fn end(&self, result: Result<T, Error>) {
-        self.result.put(result);
+    /// Delivers a task's result, or drops it if nobody is to be told. Whether that called no code of the caller's.
+    #[inline]
+    pub(crate) fn end(&self, result: Result<T, Error>) -> bool {
+        let unused = self.stage.put(Stage::Ended(result));
         let state = self.state.fetch_or(DONE, Ordering::AcqRel);
         debug_assert_eq!(state & DONE, 0, "a task ends once");
+        let is_quiet = state & (GONE | EXPIRED | WAITER) == 0;
+        if !is_quiet {
+            self.tell(state);
+        }
+        if let Some(Stage::Code(code)) = unused {
+            // So is that of code that was not run.
+            contain(|| drop(code));
+        }
+        is_quiet
+    }
+
+    #[cold]
+    fn tell(&self, state: u32) {
         if state & (GONE | EXPIRED) != 0 {
             if !left_out(Step::UnwantedDropped) {
                 // The answer's destructor is the caller's code.
-                contain(|| drop(self.result.take()));
+                contain(|| drop(self.stage.take()));
             }
-        } else if state & WAITER != 0 && !left_out(Step::AnswerWakes) {
+        } else if !left_out(Step::AnswerWakes) {
             self.wake();
         }
     }
@@ -145,7 +190,7 @@ impl<T> Completion<T> {
             self.forget_waker();
         }
         if state & (DONE | EXPIRED) == DONE && !left_out(Step::LeftoverDropped) {
-            drop(self.result.take());
+            drop(self.stage.take());
         }
     }
 
@@ -192,9 +237,10 @@ impl<T> Completion<T> {
         if state & EXPIRED != 0 {
             return Err(Error::Expired);
         }
-        self.result
-            .take()
-            .expect("a ticket is not asked again after its answer")
+        match self.stage.take() {
+            Some(Stage::Ended(result)) => result,
+            _ => panic!("a ticket is not asked again after its answer"),
+        }
     }
 
     /// Whether this is whom the end will wake.

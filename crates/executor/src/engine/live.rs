@@ -11,7 +11,7 @@ use chiplet_policy::{StealLevel, Time};
 
 use chiplet_table::host::contain;
 
-use super::completion::{Completion, end_of};
+use super::completion::{Completion, Kind, end_of};
 use super::stats::Note;
 use super::task::{Header, Task};
 use super::timer::Expire;
@@ -21,10 +21,10 @@ use crate::error::Error;
 use crate::report::{Answer, Record};
 use crate::sync::{Step, left_out};
 
-/// A task whose ticket gets a `T`.
-pub(crate) struct Live<T, W> {
+/// A task whose ticket gets a `T`, and of which `C` is used up.
+pub(crate) struct Live<T, W, C = ()> {
     pub(crate) header: Header,
-    completion: Completion<Answer<T>>,
+    completion: Completion<Answer<T>, C>,
     pub(crate) work: W,
 }
 
@@ -47,29 +47,49 @@ pub(crate) enum AtDeadline<T> {
 }
 
 /// Work that one worker takes from a queue.
-pub(crate) trait Run<T>: Work<T> + Sized {
+pub(crate) trait Run<T, C = ()>: Work<T> + Sized {
     /// Runs it on this worker, which took it from `level`, and ends it with [`Live::end`] or [`Live::pass_over`]; work
     /// that is shared out may end later and elsewhere.
-    fn run(task: &Arc<Live<T, Self>>, worker: &mut Worker, started: Time, level: StealLevel);
+    fn run(task: &Arc<Live<T, Self, C>>, worker: &mut Worker, started: Time, level: StealLevel);
 }
 
 /// The part of a task that its ticket sees.
 pub(crate) trait Outcome<T>: Expire {
     fn header(&self) -> &Header;
-    fn completion(&self) -> &Completion<Answer<T>>;
+
+    /// As [`Completion::is_ended`].
+    fn is_ended(&self) -> bool;
+
+    /// As [`Completion::ready`].
+    fn ready(&self) -> Option<Result<Answer<T>, Error>>;
+
+    /// As [`Completion::abandon`].
+    fn abandon(&self, cancel: bool);
 
     /// As [`Completion::poll`].
     fn poll(&self, waker: &Waker, due: bool) -> Poll<Result<Answer<T>, Error>>;
 }
 
-impl<T, W> Live<T, W> {
+impl<T, W, C> Live<T, W, C> {
     /// A task that has not ended.
-    pub(crate) fn new(header: Header, work: W) -> Self {
+    #[inline]
+    pub(crate) fn new((header, kind): (Header, Kind), work: W, code: C) -> Self {
         Self {
             header,
-            completion: Completion::new(),
+            completion: Completion::new(code, kind),
             work,
         }
+    }
+
+    #[inline]
+    pub(crate) fn kind(&self) -> Kind {
+        self.completion.kind
+    }
+
+    /// As [`Completion::take_code`].
+    #[inline]
+    pub(crate) fn take_code(&self) -> Option<C> {
+        self.completion.take_code()
     }
 
     /// Why it is not worth going on with at `now`, if so: its deadline has passed, or its ticket is gone.
@@ -87,6 +107,7 @@ impl<T, W> Live<T, W> {
 
     /// Ends it with `result`, as `record` says that it was served: counts it, then tells its ticket. It has used so
     /// many bytes and nanoseconds of the worker, as far as neither has been counted before.
+    #[inline(always)]
     pub(crate) fn end(
         &self,
         worker: &Worker,
@@ -95,14 +116,19 @@ impl<T, W> Live<T, W> {
         result: Result<T, Error>,
     ) {
         let end = self.settled(&result);
-        let note = Note::untouched(self.header.entry.id, end, 1)
-            .timed(record.wait, record.service)
-            .using(used);
+        let note = Note {
+            table: self.header.entry.id,
+            end,
+            tasks: 1,
+            times: Some([record.wait, record.service]),
+            used,
+        };
         let is_late = left_out(Step::NoteBeforeAnswer);
         if !is_late {
             worker.note(note);
         }
-        self.completion.end(result.map(|answer| (answer, record)));
+        let quietly = self.completion.end(result.map(|answer| (answer, record)));
+        worker.has_answered(quietly);
         if is_late {
             worker.note(note);
         }
@@ -113,8 +139,10 @@ impl<T, W> Live<T, W> {
     pub(crate) fn pass_over(&self, worker: &Worker, started: Time) {
         let end = self.settled(&Err(Error::Expired));
         let waited = self.header.waited(started).as_nanos() as u64;
-        let note = Note::untouched(self.header.entry.id, end, 1);
-        worker.note(note.timed(waited, 0));
+        worker.note(Note {
+            times: Some([waited, 0]),
+            ..Note::untouched(self.header.entry.id, end, 1)
+        });
         self.completion.end(Err(Error::Expired));
     }
 
@@ -127,20 +155,25 @@ impl<T, W> Live<T, W> {
     /// passed, so this is settled first; without a deadline there is nothing to settle.
     fn settled(&self, result: &Result<T, Error>) -> End {
         let end = end_of(result);
-        match self.header.expires {
-            Some(_) => self.completion.settle(end),
-            None => end,
+        match self.header.has_deadline() {
+            true => self.completion.settle(end),
+            false => end,
         }
     }
 }
 
-impl<T, W> Task for Live<T, W>
+impl<T, W, C> Task for Live<T, W, C>
 where
     T: Send + 'static,
-    W: Run<T> + 'static,
+    W: Run<T, C> + 'static,
+    C: Send + 'static,
 {
     fn header(&self) -> &Header {
         &self.header
+    }
+
+    fn kind(&self) -> Kind {
+        self.kind()
     }
 
     fn share(self: Arc<Self>) -> Arc<dyn Task> {
@@ -155,13 +188,14 @@ where
         self.completion.end_queued(error)
     }
 
+    #[inline(always)]
     fn execute(self: Arc<Self>, worker: &mut Worker, started: Time, level: StealLevel) {
         W::run(&self, worker, started, level);
         contain(|| drop(self));
     }
 }
 
-impl<T: Send, W: Work<T>> Expire for Live<T, W> {
+impl<T: Send, W: Work<T>, C: Send> Expire for Live<T, W, C> {
     fn expire(&self) {
         match self.work.at_deadline() {
             AtDeadline::Expired => self.completion.expire(),
@@ -171,13 +205,21 @@ impl<T: Send, W: Work<T>> Expire for Live<T, W> {
     }
 }
 
-impl<T: Send, W: Work<T>> Outcome<T> for Live<T, W> {
+impl<T: Send, W: Work<T>, C: Send> Outcome<T> for Live<T, W, C> {
     fn header(&self) -> &Header {
         &self.header
     }
 
-    fn completion(&self) -> &Completion<Answer<T>> {
-        &self.completion
+    fn is_ended(&self) -> bool {
+        self.completion.is_ended()
+    }
+
+    fn ready(&self) -> Option<Result<Answer<T>, Error>> {
+        self.completion.ready()
+    }
+
+    fn abandon(&self, cancel: bool) {
+        self.completion.abandon(cancel);
     }
 
     fn poll(&self, waker: &Waker, due: bool) -> Poll<Result<Answer<T>, Error>> {

@@ -6,6 +6,7 @@ use chiplet_policy::TableId;
 use chiplet_table::host::contain;
 
 use super::Engine;
+use super::completion::Kind;
 use super::task::Task;
 use crate::counts::End;
 use crate::error::Error;
@@ -56,8 +57,7 @@ impl Engine {
                 let mut state = self.hub.groups.lock(group);
                 match end {
                     End::Expired => {
-                        let header = task.header();
-                        let (class, effort) = (header.class, header.effort);
+                        let Kind { class, effort } = task.kind();
                         state.queue.count_expired(table, class, weight, effort);
                     }
                     _ => state.queue.intake_mut(table).cancelled += weight,

@@ -3,11 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chiplet_policy::queue::Effort;
 use chiplet_policy::{StealLevel, Time};
-use chiplet_table::Class;
 
-use super::completion::end_of;
+use super::completion::{Kind, end_of};
 use super::registry::EntryRef;
 use super::span::TaskSpan;
 use super::worker::Worker;
@@ -19,31 +17,31 @@ use chiplet_table::host::contain;
 
 /// What is known of a task before it runs.
 pub(crate) struct Header {
-    pub(crate) executor: u64,
     pub(crate) entry: EntryRef,
-    pub(crate) class: Class,
     pub(crate) accepted: Time,
-    pub(crate) expires: Option<Instant>,
-    /// The same by the executor's clock; the end of all time without a deadline.
-    pub(crate) due: Time,
-    /// What it asks for, if it has a deadline. Not of batches and blocks: their parts are not passed over.
-    pub(crate) effort: Option<Effort>,
+    /// The deadline as [`Common::expiry`](super::registry::Common::expiry) writes it.
+    pub(crate) expires: Time,
     pub(crate) span: TaskSpan,
 }
 
 impl Header {
+    #[inline]
+    pub(crate) fn has_deadline(&self) -> bool {
+        self.expires != Time::MAX
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.has_deadline()
+            .then(|| self.entry.common.began + self.expires.elapsed())
+    }
+
     pub(crate) fn is_expired(&self, now: Instant) -> bool {
-        self.expires.is_some_and(|at| now >= at)
+        self.deadline().is_some_and(|at| now >= at)
     }
 
     /// Whether the deadline has passed by now. Without one nobody asks what time it is.
     pub(crate) fn is_due(&self) -> bool {
-        self.expires.is_some_and(|at| now() >= at)
-    }
-
-    /// From the submit to the deadline, if there is one.
-    pub(crate) fn time_allowed(&self) -> Option<Duration> {
-        self.expires.map(|_| self.due.since(self.accepted))
+        self.has_deadline() && self.is_expired(now())
     }
 
     pub(crate) fn waited(&self, now: Time) -> Duration {
@@ -54,6 +52,8 @@ impl Header {
 /// A task as queues and workers see it.
 pub(crate) trait Task: Send + Sync {
     fn header(&self) -> &Header;
+
+    fn kind(&self) -> Kind;
 
     /// The same, for code that does not know its type.
     fn share(self: Arc<Self>) -> Arc<dyn Task>;
@@ -85,14 +85,13 @@ pub(crate) trait Task: Send + Sync {
         }
         // What was moved at its submit waits in this domain's own queue, and is away from home all the same.
         let homes = &self.header().entry.state.homes;
-        let level = match homes.contains(worker.place().domain) {
+        let far = match homes.contains(worker.place().domain) {
             true => level,
             false => StealLevel::Remote,
         };
-        worker.begin(level);
-        let started = worker.now();
-        worker.start(started);
-        self.execute(worker, started, level);
+        worker.begin(far);
+        let started = worker.start(self.header(), level);
+        self.execute(worker, started, far);
     }
 
     /// Runs it on this worker, which took it from `level`; a split query may end later and elsewhere. A panic of what

@@ -28,7 +28,7 @@ use super::guarded;
 use super::host::in_context;
 use crate::counts::{End, Served};
 use crate::engine::Engine;
-use crate::engine::completion::end_of;
+use crate::engine::completion::{Kind, end_of};
 use crate::engine::live::{AtDeadline, Live, Work};
 use crate::engine::stats::Note;
 use crate::engine::task::{Header, Task};
@@ -186,8 +186,8 @@ enum After {
 }
 
 /// A bulk that has not been cut, whose answers are to be put into `answers`.
-pub(super) fn task<L: Load>(header: Header, load: L, answers: L::Answers) -> BulkTask<L> {
-    let home = header.entry.state.homes.load().main().domain;
+pub(super) fn task<L: Load>(header: (Header, Kind), load: L, answers: L::Answers) -> BulkTask<L> {
+    let home = header.0.entry.state.homes.load().main().domain;
     let progress = Mutex::new(Progress {
         answers,
         next: 0,
@@ -199,7 +199,7 @@ pub(super) fn task<L: Load>(header: Header, load: L, answers: L::Answers) -> Bul
         report: Record::idle(home),
         told: false,
     });
-    Live::new(header, Bulk { load, progress })
+    Live::new(header, Bulk { load, progress }, ())
 }
 
 impl<L: Load> Bulk<L> {
@@ -256,7 +256,7 @@ impl<L: Load> BulkTask<L> {
     ) -> Result<(), (SubmitError, Arc<Self>)> {
         let bulk = self;
         let entry = bulk.header.entry.clone();
-        let (at, class) = (bulk.header.accepted, bulk.header.class);
+        let (at, class) = (bulk.header.accepted, bulk.kind().class);
         let terms = Terms {
             patient,
             ..entry.state.options.terms(class)
@@ -451,11 +451,11 @@ impl<L: Load> Part<L> {
         self.stretch.lock().found = found;
         let mut used = (used.bytes, used.busy(service).as_nanos() as u64);
         for (end, queries) in ends.by_end() {
-            let note = Note::untouched(header.entry.id, end, queries);
-            worker.note(
-                note.timed(report.wait, report.service)
-                    .using(std::mem::take(&mut used)),
-            );
+            worker.note(Note {
+                times: Some([report.wait, report.service]),
+                used: std::mem::take(&mut used),
+                ..Note::untouched(header.entry.id, end, queries)
+            });
         }
         let next = longest(queries.len() as u64, service, together);
         (settled, next)
@@ -537,6 +537,10 @@ impl<L: Load> Part<L> {
 impl<L: Load> Task for Part<L> {
     fn header(&self) -> &Header {
         &self.bulk.header
+    }
+
+    fn kind(&self) -> Kind {
+        self.bulk.kind()
     }
 
     fn share(self: Arc<Self>) -> Arc<dyn Task> {

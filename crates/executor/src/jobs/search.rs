@@ -17,6 +17,7 @@ use chiplet_table::{Context, Neighbor, Query, SearchError, SplitTable, Table};
 use super::guarded;
 use super::host::in_context;
 use super::units::{Units, cost};
+use crate::engine::completion::Kind;
 use crate::engine::live::{Live, Run, Work};
 use crate::engine::stats::Note;
 use crate::engine::task::{Header, Shared};
@@ -36,9 +37,9 @@ pub(crate) struct Search {
 
 pub(crate) type SearchTask = Live<Vec<Neighbor>, Search>;
 
-pub(crate) fn task(header: Header, query: Query) -> SearchTask {
+pub(crate) fn task(header: (Header, Kind), query: Query) -> SearchTask {
     let units = OnceLock::new();
-    Live::new(header, Search { query, units })
+    Live::new(header, Search { query, units }, ())
 }
 
 /// What a query asks for that has this much time until its deadline.
@@ -127,10 +128,8 @@ impl SearchTask {
 
     /// Whether a sibling that helps should leave for a task that waits, while enough is left for one more.
     fn gives_way(&self, units: &Units, worker: &Worker) -> bool {
-        let Header {
-            class, accepted, ..
-        } = self.header;
-        worker.gives_way(class, accepted, units.started) && units.is_open()
+        let (class, came) = (self.kind().class, self.header.accepted);
+        worker.gives_way(class, came, units.started) && units.is_open()
     }
 
     /// Scans `unit`, which this worker has taken, and then the next ones that it can get. True: until a task that waits

@@ -32,56 +32,33 @@ const NOTES: usize = match cfg!(any(chiplet_loom, chiplet_shuttle)) {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Note {
     pub(crate) table: TableId,
-    /// How so many tasks ended, if any did.
-    pub(crate) end: Option<(End, u64)>,
+    /// How its tasks ended.
+    pub(crate) end: End,
+    /// How many have.
+    pub(crate) tasks: u32,
     /// Wait and service time of each of them in nanoseconds, if a worker took them up.
     pub(crate) times: Option<[u64; 2]>,
-    /// Nanoseconds for which the worker was busy, which have not been noted before.
-    pub(crate) busy: u64,
-    /// Bytes that were read, likewise.
-    pub(crate) bytes: u64,
+    /// Bytes that were read, and nanoseconds for which the worker was busy, which have not been noted before.
+    pub(crate) used: (u64, u64),
 }
 
 impl Note {
-    /// What was used for a part of a task, which has not ended.
-    pub(crate) fn part(table: TableId, bytes: u64, busy: Duration) -> Self {
-        Self {
-            table,
-            end: None,
-            times: None,
-            busy: busy.as_nanos() as u64,
-            bytes,
-        }
-    }
-
     /// So many tasks of a table have ended in this way, without having been taken up.
-    #[inline]
     pub(crate) fn untouched(table: TableId, end: End, tasks: u64) -> Self {
         Self {
             table,
-            end: Some((end, tasks)),
+            end,
+            tasks: tasks as u32,
             times: None,
-            busy: 0,
-            bytes: 0,
+            used: (0, 0),
         }
     }
 
-    /// A worker took them up after so many nanoseconds, and each was answered after so many more.
-    #[inline]
-    pub(crate) fn timed(self, wait: u64, service: u64) -> Self {
+    /// What was used for a part of a task, which has not ended.
+    pub(crate) fn part(table: TableId, bytes: u64, busy: Duration) -> Self {
         Self {
-            times: Some([wait, service]),
-            ..self
-        }
-    }
-
-    /// Bytes and nanoseconds of a worker that were used for them.
-    #[inline]
-    pub(crate) fn using(self, (bytes, busy): (u64, u64)) -> Self {
-        Self {
-            bytes,
-            busy,
-            ..self
+            used: (bytes, busy.as_nanos() as u64),
+            ..Self::untouched(table, End::Done, 0)
         }
     }
 }
@@ -154,6 +131,7 @@ impl Stats {
     }
 
     /// Whether a worker is on a task or unit now.
+    #[inline]
     pub(crate) fn set_occupied(&self, worker: usize, occupied: bool) {
         self.seats[worker]
             .occupied
