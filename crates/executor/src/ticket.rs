@@ -84,11 +84,19 @@ impl<T> Ticket<T> {
     /// as by dropping the ticket. [`Context::block_in_place`](chiplet_table::Context::block_in_place) allows such a
     /// wait.
     pub fn wait(mut self) -> Result<T, Error> {
-        let answer = match self.ready() {
-            Some(answer) => answer,
-            None => self.block_on(),
+        let answer = match &self.task {
+            Some(task) => task.answer(),
+            None => None,
         };
-        answer.map(|(answer, _)| answer)
+        match answer {
+            Some(answer) => {
+                self.leave();
+                // Nothing is left in it to drop.
+                std::mem::forget(self);
+                answer
+            }
+            None => self.block_on().map(|(answer, _)| answer),
+        }
     }
 
     /// Like [`Ticket::wait`], for at most `time`; `None` if there is no result by then. The ticket stays valid.
@@ -155,14 +163,6 @@ impl<T> Ticket<T> {
             }
             park_until(wakes);
         }
-    }
-
-    /// The answer, if it is there.
-    #[inline]
-    fn ready(&mut self) -> Option<Result<Answer<T>, Error>> {
-        let result = self.task.as_ref()?.ready()?;
-        self.leave();
-        Some(result)
     }
 
     /// The result if there is one, else the deadline if it is still to come. A deadline that has passed is a result,
@@ -275,6 +275,7 @@ impl<T> Future for Ticket<T> {
 }
 
 impl<T> Drop for Ticket<T> {
+    #[inline]
     fn drop(&mut self) {
         if let Some(task) = self.leave() {
             task.abandon(true);

@@ -79,9 +79,6 @@ pub trait Queues<L> {
     /// The group that is its table's home now.
     fn home(&mut self) -> usize;
 
-    /// The group that should have it instead ([`evens_out`]).
-    fn evened(&mut self, home: usize) -> Option<usize>;
-
     /// The group that takes what `home` has no place for ([`nearest_spare`]).
     fn spare(&mut self, home: usize) -> Option<usize>;
 
@@ -103,32 +100,28 @@ pub struct Unplaced<L> {
     pub load: L,
 }
 
-/// Puts `load` into a queue: that of its table's home, unless another should have it. If the home is full, a group with
-/// workers to spare gets it, which is better than a refusal. Returns how fast the table's tasks come, if it is at home.
-#[inline(always)]
-pub fn choose<L>(queues: &mut impl Queues<L>, load: L) -> Result<Option<Pace>, Unplaced<L>> {
-    let home = queues.home();
-    let evened = queues.evened(home);
-    match queues.push(evened.unwrap_or(home), load) {
+/// Puts `load` into a queue: that of its `home`, unless it should be `evened` out ([`evens_out`]). If the home is full, a
+/// group with workers to spare gets it, which is better than a refusal. Returns how fast the table's tasks come, if it is
+/// at home.
+pub fn choose<L>(
+    queues: &mut impl Queues<L>,
+    home: usize,
+    evened: Option<usize>,
+    load: L,
+) -> Result<Option<Pace>, Unplaced<L>> {
+    match push(queues, evened.unwrap_or(home), load) {
         Ok(pace) => Ok(evened.is_none().then_some(pace)),
-        Err((refusal, load)) => {
-            let unplaced = Unplaced {
-                home,
-                refusal,
-                load,
-            };
-            elsewhere(queues, unplaced, evened.is_some())
-        }
+        Err(unplaced) => elsewhere(queues, evened.is_some(), Unplaced { home, ..unplaced }),
     }
 }
 
-/// Puts a load into a queue that its home has refused, or another group that should have had it (`evened`).
+/// The rest of [`choose`], for a load that its home has refused, or the group that should have had it instead.
 #[cold]
 #[inline(never)]
-fn elsewhere<L>(
+pub fn elsewhere<L>(
     queues: &mut impl Queues<L>,
-    mut unplaced: Unplaced<L>,
     evened: bool,
+    mut unplaced: Unplaced<L>,
 ) -> Result<Option<Pace>, Unplaced<L>> {
     if evened {
         unplaced = match push(queues, unplaced.home, unplaced.load) {
@@ -180,7 +173,6 @@ mod tests {
     /// Groups that refuse, or take, in the order in which they are tried.
     struct Script {
         answers: Vec<Result<Pace, Refusal>>,
-        evened: Option<usize>,
         spare: Option<usize>,
         tried: Vec<usize>,
     }
@@ -188,10 +180,6 @@ mod tests {
     impl Queues<()> for Script {
         fn home(&mut self) -> usize {
             self.tried.len() % 4
-        }
-
-        fn evened(&mut self, _: usize) -> Option<usize> {
-            self.evened
         }
 
         fn spare(&mut self, _: usize) -> Option<usize> {
@@ -215,11 +203,10 @@ mod tests {
     ) -> (Vec<usize>, Result<Option<Pace>, Refusal>) {
         let mut script = Script {
             answers: answers.to_vec(),
-            evened,
             spare,
             tried: Vec::new(),
         };
-        let placed = choose(&mut script, ());
+        let placed = choose(&mut script, 0, evened, ());
         (script.tried, placed.map_err(|left| left.refusal))
     }
 

@@ -53,15 +53,15 @@ impl Engine {
     ) -> Result<(), SubmitError> {
         let entry = &*header.entry;
         let (at, class) = (header.accepted, kind.class);
-        let terms = Terms {
-            effort: kind.effort,
-            patient,
-            ..entry.state.options.terms(class)
-        };
         // If the last query had work for others this one probably has. Were they woken by its runner, which sleeps too,
         // they would come when most is done.
         let push = |group, task| {
-            let pace = self.push(entry, group, &terms, task, at)?;
+            let terms = Terms {
+                effort: kind.effort,
+                patient,
+                ..entry.state.options.terms(class)
+            };
+            let pace = self.push(entry, group, terms, task, at)?;
             let helpers = entry.state.last_units.load(Ordering::Relaxed);
             if helpers > 1 {
                 // At most this task itself waits.
@@ -89,7 +89,7 @@ impl Engine {
             goes_on: true,
             ..entry.state.options.terms(class)
         };
-        let push = |group, task| self.push(entry, group, &terms, task, now);
+        let push = |group, task| self.push(entry, group, terms, task, now);
         self.find_place(entry, task, (now, class), push)
             .map_err(|unplaced| (unplaced.refusal, unplaced.load))
     }
@@ -100,14 +100,11 @@ impl Engine {
         &self,
         entry: &TableEntry,
         group: usize,
-        terms: &Terms,
+        mut terms: Terms,
         task: Arc<dyn Task>,
         at: Time,
     ) -> Result<Pace, (Refusal, Arc<dyn Task>)> {
-        let terms = Terms {
-            place: entry.state.place_in(group),
-            ..*terms
-        };
+        terms.place = entry.state.place_in(group);
         let (pace, place) = self.hub.push(group, entry.id, terms, task, at)?;
         if let Some(place) = place {
             let is_home = |group| entry.state.homes.contains(self.hub.crew.domain_of(group));
@@ -207,45 +204,59 @@ impl Engine {
         (at, class): (Time, Class),
         push: impl Fn(usize, L) -> Result<Pace, (Refusal, L)>,
     ) -> Result<(), Unplaced<L>> {
-        let mut queues = Homes {
-            engine: self,
-            entry,
-            at,
-            class,
-            push,
-        };
-        let pace = route::choose(&mut queues, load)?;
-        if let Some(pace) = pace {
-            entry.state.note(pace);
+        let home = self.route(entry, at, class);
+        let of = (entry.id, class, entry.state.pace());
+        let evened = route::evens_out(&self.hub.groups, self.hub.crossing(), home, of);
+        match push(evened.unwrap_or(home), load) {
+            Ok(pace) => {
+                if evened.is_none() {
+                    entry.state.note(pace);
+                }
+                Ok(())
+            }
+            Err((refusal, load)) => {
+                let mut queues = Homes {
+                    engine: self,
+                    home: || self.route(entry, at, class),
+                    push,
+                };
+                let refusal = vacant_as_full(refusal);
+                let unplaced = Unplaced {
+                    home,
+                    refusal,
+                    load,
+                };
+                let placed = route::elsewhere(&mut queues, evened.is_some(), unplaced)?;
+                if let Some(pace) = placed {
+                    entry.state.note(pace);
+                }
+                Ok(())
+            }
         }
-        Ok(())
+    }
+}
+
+/// As a home without workers counts if nobody looks for another one.
+fn vacant_as_full(refusal: Refusal) -> Refusal {
+    match refusal {
+        Refusal::Vacant if left_out(Step::HomeSoughtAgain) => Refusal::GroupFull,
+        refusal => refusal,
     }
 }
 
 /// The queues that a load of one table may go to.
-struct Homes<'a, F> {
+struct Homes<'a, H, P> {
     engine: &'a Engine,
-    entry: &'a TableEntry,
-    at: Time,
-    class: Class,
-    push: F,
+    home: H,
+    push: P,
 }
 
-impl<L, F: Fn(usize, L) -> Result<Pace, (Refusal, L)>> Queues<L> for Homes<'_, F> {
-    #[inline(always)]
+impl<L, H: Fn() -> usize, P> Queues<L> for Homes<'_, H, P>
+where
+    P: Fn(usize, L) -> Result<Pace, (Refusal, L)>,
+{
     fn home(&mut self) -> usize {
-        self.engine.route(self.entry, self.at, self.class)
-    }
-
-    #[inline(always)]
-    fn evened(&mut self, home: usize) -> Option<usize> {
-        let of = (self.entry.id, self.class, self.entry.state.pace());
-        route::evens_out(
-            &self.engine.hub.groups,
-            self.engine.hub.crossing(),
-            home,
-            of,
-        )
+        (self.home)()
     }
 
     fn spare(&mut self, home: usize) -> Option<usize> {
@@ -256,11 +267,7 @@ impl<L, F: Fn(usize, L) -> Result<Pace, (Refusal, L)>> Queues<L> for Homes<'_, F
         self.engine.hub.groups.count()
     }
 
-    #[inline(always)]
     fn push(&mut self, group: usize, load: L) -> Result<Pace, (Refusal, L)> {
-        (self.push)(group, load).map_err(|(refusal, load)| match refusal {
-            Refusal::Vacant if left_out(Step::HomeSoughtAgain) => (Refusal::GroupFull, load),
-            _ => (refusal, load),
-        })
+        (self.push)(group, load).map_err(|(refusal, load)| (vacant_as_full(refusal), load))
     }
 }

@@ -125,7 +125,7 @@ impl<T, C> Completion<T, C> {
     }
 
     /// Delivers a task's result, or drops it if nobody is to be told. Whether that called no code of the caller's.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn end(&self, result: Result<T, Error>) -> bool {
         let unused = self.stage.put(Stage::Ended(result));
         let state = self.state.fetch_or(DONE, Ordering::AcqRel);

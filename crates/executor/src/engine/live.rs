@@ -60,8 +60,8 @@ pub(crate) trait Outcome<T>: Expire {
     /// As [`Completion::is_ended`].
     fn is_ended(&self) -> bool;
 
-    /// As [`Completion::ready`].
-    fn ready(&self) -> Option<Result<Answer<T>, Error>>;
+    /// The answer alone.
+    fn answer(&self) -> Option<Result<T, Error>>;
 
     /// As [`Completion::abandon`].
     fn abandon(&self, cancel: bool);
@@ -214,8 +214,9 @@ impl<T: Send, W: Work<T>, C: Send> Outcome<T> for Live<T, W, C> {
         self.completion.is_ended()
     }
 
-    fn ready(&self) -> Option<Result<Answer<T>, Error>> {
-        self.completion.ready()
+    fn answer(&self) -> Option<Result<T, Error>> {
+        let answer = self.completion.ready()?;
+        Some(answer.map(|(answer, _)| answer))
     }
 
     fn abandon(&self, cancel: bool) {

@@ -10,9 +10,10 @@ use chiplet_table::Class;
 use chiplet_table::Probe;
 use chiplet_table::host::Tally;
 use chiplet_topology::DomainId;
+use crossbeam_utils::CachePadded;
 
 use super::registry::TableEntry;
-use super::stats::{Note, Notes};
+use super::stats::{Note, Notes, Seat};
 use super::task::{Header, Invitation, Shared, Task};
 use super::{Engine, current};
 use crate::counts::End;
@@ -35,6 +36,7 @@ pub(crate) struct Worker {
     local: Local<Invitation>,
     place: Locality,
     notes: RefCell<Notes>,
+    seat: Arc<CachePadded<Seat>>,
     /// When the task that it runs, or takes part in, was begun.
     began: Time,
     /// It has done nothing since its last task ended than to leave the answer.
@@ -78,6 +80,7 @@ impl Worker {
         let (node, package) = (spec.node, spec.package);
         Self {
             notes: RefCell::new(engine.stats.join(local.group)),
+            seat: engine.stats.seat(local.worker),
             engine,
             local,
             place: Locality {
@@ -242,13 +245,13 @@ impl Worker {
     /// Counts a task or scan unit that it begins, which it has taken from `level`.
     #[inline(always)]
     pub(crate) fn begin(&self, level: StealLevel) {
-        self.engine.stats.begun(self.index(), level);
+        self.seat.begun(level);
     }
 
     /// Says whether it is on a task or scan unit.
     #[inline]
     pub(crate) fn set_occupied(&self, occupied: bool) {
-        self.engine.stats.set_occupied(self.index(), occupied);
+        self.seat.set_occupied(occupied);
     }
 
     /// Counts what it has done for a table, before anybody is told of that. It is on no task any more.

@@ -365,7 +365,7 @@ impl Executor {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn find(&self, table: TableId) -> Result<EntryRef, SubmitError> {
         if !self.process.is_this() {
             return Err(SubmitError::Forked);

@@ -31,9 +31,8 @@ where
             contain(|| drop(code));
             return task.pass_over(worker, started);
         }
-        let (result, used) = in_context(worker, task, |context| match code {
-            Some(code) => guarded(|| Ok(code(context))),
-            None => Err(Error::Cancelled),
+        let (result, used) = in_context(worker, task, |context| {
+            guarded(|| code.map_or(Err(Error::Cancelled), |code| Ok(code(context))))
         });
         let ended = worker.now();
         worker.end_task(ended, &used);

@@ -107,11 +107,18 @@ impl Replay<'_> {
     fn arrive(&mut self, task: usize) {
         let at = self.now;
         let table = self.log.arrivals[task].table;
+        let home = self.log.homes[table];
+        let pace = match self.over_share[table] {
+            true => Pace::OverShare,
+            false => Pace::Within,
+        };
+        let of = (table_id(table), Class::Interactive, pace);
+        let evened = route::evens_out(&self.hub.groups, self.hub.crossing(), home, of);
         let mut tables = Table {
             replay: self,
             table,
         };
-        match route::choose(&mut tables, (task, at)) {
+        match route::choose(&mut tables, home, evened, (task, at)) {
             Ok(Some(pace)) => self.over_share[table] = pace == Pace::OverShare,
             Ok(None) => {}
             Err(unplaced) => {
@@ -204,18 +211,6 @@ struct Table<'a, 'b> {
 impl Queues<(usize, Time)> for Table<'_, '_> {
     fn home(&mut self) -> usize {
         self.replay.log.homes[self.table]
-    }
-
-    fn evened(&mut self, home: usize) -> Option<usize> {
-        let pace = match self.replay.over_share[self.table] {
-            true => Pace::OverShare,
-            false => Pace::Within,
-        };
-        let (hub, of) = (
-            &self.replay.hub,
-            (table_id(self.table), Class::Interactive, pace),
-        );
-        route::evens_out(&hub.groups, hub.crossing(), home, of)
     }
 
     fn spare(&mut self, home: usize) -> Option<usize> {

@@ -23,7 +23,9 @@ impl Engine<'_> {
             table,
             class,
         };
-        match route::choose(&mut queues, query) {
+        let home = queues.home();
+        let evened = queues.evened(home);
+        match route::choose(&mut queues, home, evened, query) {
             Ok(Some(pace)) => self.known[table as usize].over_share = pace == Pace::OverShare,
             Ok(None) => {}
             Err(unplaced) => {
@@ -76,6 +78,17 @@ struct Submitting<'a, 'b> {
     class: Class,
 }
 
+impl Submitting<'_, '_> {
+    fn evened(&self, home: usize) -> Option<usize> {
+        let engine = &*self.engine;
+        let of = (table_id(self.table), self.class, engine.pace_of(self.table));
+        match engine.scenario.strategy.routing {
+            Routing::Home => route::evens_out(&engine.groups, &engine.crossing, home, of),
+            Routing::Rotate => None,
+        }
+    }
+}
+
 impl Queues<usize> for Submitting<'_, '_> {
     fn home(&mut self) -> usize {
         let engine = &mut *self.engine;
@@ -96,15 +109,6 @@ impl Queues<usize> for Submitting<'_, '_> {
                     engine.pace_of(self.table),
                 )
             }
-        }
-    }
-
-    fn evened(&mut self, home: usize) -> Option<usize> {
-        let engine = &*self.engine;
-        let of = (table_id(self.table), self.class, engine.pace_of(self.table));
-        match engine.scenario.strategy.routing {
-            Routing::Home => route::evens_out(&engine.groups, &engine.crossing, home, of),
-            Routing::Rotate => None,
         }
     }
 

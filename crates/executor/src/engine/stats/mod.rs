@@ -10,6 +10,7 @@
 
 mod rows;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use chiplet_policy::{StealLevel, TableId, Usage};
@@ -63,6 +64,23 @@ impl Note {
     }
 }
 
+impl Seat {
+    /// The worker begins a task or unit that it has taken from `level`.
+    #[inline]
+    pub(crate) fn begun(&self, level: StealLevel) {
+        let count = &self.steals[level as usize];
+        // Nobody else writes it.
+        count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        self.set_occupied(true);
+    }
+
+    /// Whether the worker is on a task or unit now.
+    #[inline]
+    pub(crate) fn set_occupied(&self, occupied: bool) {
+        self.occupied.store(occupied, Ordering::Relaxed);
+    }
+}
+
 impl TableStats {
     /// Adds another group's.
     pub(crate) fn absorb(&mut self, other: &TableStats) {
@@ -75,12 +93,12 @@ impl TableStats {
 /// The rows of each group, and what each worker shows of itself.
 pub(crate) struct Stats {
     groups: Box<[CachePadded<Mutex<Rows>>]>,
-    seats: Box<[CachePadded<Seat>]>,
+    seats: Box<[Arc<CachePadded<Seat>>]>,
 }
 
 /// What only its worker writes.
 #[derive(Default)]
-struct Seat {
+pub(crate) struct Seat {
     /// Whether it is on a task or scan unit now.
     occupied: AtomicBool,
     /// Tasks and units that it has begun, by where they came from.
@@ -109,7 +127,7 @@ impl Stats {
     pub(crate) fn new(groups: usize, workers: usize) -> Self {
         Self {
             groups: (0..groups).map(|_| CachePadded::default()).collect(),
-            seats: (0..workers).map(|_| CachePadded::default()).collect(),
+            seats: (0..workers).map(|_| Arc::default()).collect(),
         }
     }
 
@@ -120,22 +138,9 @@ impl Stats {
         Notes { own, group, ring }
     }
 
-    /// A worker begins a task or unit that it has taken from `level`.
-    #[inline]
-    pub(crate) fn begun(&self, worker: usize, level: StealLevel) {
-        let seat = &self.seats[worker];
-        let count = &seat.steals[level as usize];
-        // Nobody else writes it.
-        count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        seat.occupied.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether a worker is on a task or unit now.
-    #[inline]
-    pub(crate) fn set_occupied(&self, worker: usize, occupied: bool) {
-        self.seats[worker]
-            .occupied
-            .store(occupied, Ordering::Relaxed);
+    /// The seat of a worker, for itself.
+    pub(crate) fn seat(&self, worker: usize) -> Arc<CachePadded<Seat>> {
+        Arc::clone(&self.seats[worker])
     }
 
     /// Whether a worker is on a task or unit now, and where those that it has begun came from.

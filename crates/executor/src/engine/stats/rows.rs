@@ -57,7 +57,9 @@ impl Rows {
         };
         if let Ok(notes) = ring.read_chunk(ring.slots()) {
             let (first, rest) = notes.as_slices();
-            first.iter().chain(rest).for_each(|note| sums.add(note));
+            for notes in [first, rest] {
+                notes.iter().for_each(|note| sums.add(note));
+            }
             notes.commit_all();
         }
         true
@@ -69,6 +71,7 @@ impl Rows {
 }
 
 impl Sums {
+    #[inline(always)]
     fn add(&mut self, note: &Note) {
         let (bytes, busy) = note.used;
         let tasks = u64::from(note.tasks);
