@@ -72,7 +72,7 @@ impl<T> Ticket<T> {
             if task.header().is_due() {
                 task.expire();
             }
-            task.is_ended()
+            task.header().is_ended()
         })
     }
 
@@ -137,9 +137,10 @@ impl<T> Ticket<T> {
         let Some(task) = &self.task else {
             return;
         };
-        if !task.is_ended() && !is_own(&**task) {
-            let cores = &task.header().entry.common.cores;
-            cores.wait_awake(|| task.is_ended());
+        let header = task.header();
+        if !header.is_ended() && !is_own(&**task) {
+            let cores = &header.entry.common.cores;
+            cores.wait_awake(|| header.is_ended());
         }
     }
 
@@ -287,7 +288,10 @@ impl<T> std::fmt::Debug for Ticket<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // Unlike `is_finished` it does not expire a task that is due: that calls its waker, and whoever formats a
         // ticket may hold the locks that the waker takes.
-        let ended = |task: &Arc<dyn Outcome<T>>| task.header().is_due() || task.is_ended();
+        let ended = |task: &Arc<dyn Outcome<T>>| {
+            let header = task.header();
+            header.is_due() || header.is_ended()
+        };
         let finished = self.task.as_ref().is_none_or(ended);
         f.debug_struct("Ticket")
             .field("finished", &finished)

@@ -74,25 +74,21 @@ pub fn nearest_spare(faces: &impl Faces, crossing: &Crossing, group: usize) -> O
     nearest.find(|&other| faces.is_spare(other))
 }
 
-/// Where a task may be put, as [`choose`] asks for it.
-pub trait Queues<L> {
-    /// The group that is its table's home now.
-    fn home(&mut self) -> usize;
-
-    /// The group that takes what `home` has no place for ([`nearest_spare`]).
-    fn spare(&mut self, home: usize) -> Option<usize>;
-
-    /// How many groups there are.
-    fn groups(&self) -> usize;
-
-    /// Puts `load` into a group's queue, or hands it back.
-    fn push(&mut self, group: usize, load: L) -> Result<Pace, (Refusal, L)>;
+/// Which queue [`choose`] tries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum To {
+    /// The table's home, which may be another one by now.
+    Home,
+    /// This group's.
+    Group(usize),
+    /// That of the group that takes what this one has no place for ([`nearest_spare`]).
+    SpareOf(usize),
 }
 
 /// A load that no queue has taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unplaced<L> {
-    /// Its home.
+    /// Its home, or the group that was tried.
     pub home: usize,
     /// Why that has refused it.
     pub refusal: Refusal,
@@ -100,55 +96,59 @@ pub struct Unplaced<L> {
     pub load: L,
 }
 
-/// Puts `load` into a queue: that of its `home`, unless it should be `evened` out ([`evens_out`]). If the home is full, a
-/// group with workers to spare gets it, which is better than a refusal. Returns how fast the table's tasks come, if it is
-/// at home.
+/// Puts `load` into a queue by `push`: that of its `home`, unless it should be `evened` out ([`evens_out`]). If the home
+/// is full, a group with workers to spare gets it, which is better than a refusal. `groups` is how many there are.
+/// Returns how fast the table's tasks come, if it is at home.
+#[inline(always)]
 pub fn choose<L>(
-    queues: &mut impl Queues<L>,
-    home: usize,
-    evened: Option<usize>,
+    groups: usize,
+    (home, evened): (usize, Option<usize>),
     load: L,
+    mut push: impl FnMut(To, L) -> Result<Pace, Unplaced<L>>,
 ) -> Result<Option<Pace>, Unplaced<L>> {
-    match push(queues, evened.unwrap_or(home), load) {
+    match push(To::Group(evened.unwrap_or(home)), load) {
         Ok(pace) => Ok(evened.is_none().then_some(pace)),
-        Err(unplaced) => elsewhere(queues, evened.is_some(), Unplaced { home, ..unplaced }),
+        Err(unplaced) => elsewhere(
+            groups,
+            evened.is_some(),
+            Unplaced { home, ..unplaced },
+            push,
+        ),
     }
 }
 
 /// The rest of [`choose`], for a load that its home has refused, or the group that should have had it instead.
 #[cold]
 #[inline(never)]
-pub fn elsewhere<L>(
-    queues: &mut impl Queues<L>,
+fn elsewhere<L>(
+    groups: usize,
     evened: bool,
     mut unplaced: Unplaced<L>,
+    mut push: impl FnMut(To, L) -> Result<Pace, Unplaced<L>>,
 ) -> Result<Option<Pace>, Unplaced<L>> {
     if evened {
-        unplaced = match push(queues, unplaced.home, unplaced.load) {
+        unplaced = match push(To::Group(unplaced.home), unplaced.load) {
             Ok(pace) => return Ok(Some(pace)),
             Err(unplaced) => unplaced,
         };
     }
     // The home had its workers taken away between the look and the push: the table has another by now. Where queries
     // know no home the next group will do; so it will if homes change faster than this can follow.
-    let groups = queues.groups();
     for step in 0..=groups {
         if unplaced.refusal != Refusal::Vacant {
             break;
         }
-        let home = match step {
-            0 => queues.home(),
-            _ => (unplaced.home + 1) % groups,
+        let to = match step {
+            0 => To::Home,
+            _ => To::Group((unplaced.home + 1) % groups),
         };
-        unplaced = match push(queues, home, unplaced.load) {
+        unplaced = match push(to, unplaced.load) {
             Ok(_) => return Ok(None),
             Err(unplaced) => unplaced,
         };
     }
-    if unplaced.refusal.is_for_places()
-        && let Some(spare) = queues.spare(unplaced.home)
-    {
-        unplaced.load = match push(queues, spare, unplaced.load) {
+    if unplaced.refusal.is_for_places() {
+        unplaced.load = match push(To::SpareOf(unplaced.home), unplaced.load) {
             Ok(_) => return Ok(None),
             Err(unplaced) => unplaced.load,
         };
@@ -156,58 +156,41 @@ pub fn elsewhere<L>(
     Err(unplaced)
 }
 
-/// Tries one queue. One piece of code for all tries but the first.
-#[inline(never)]
-fn push<L>(queues: &mut impl Queues<L>, home: usize, load: L) -> Result<Pace, Unplaced<L>> {
-    queues.push(home, load).map_err(|(refusal, load)| Unplaced {
-        home,
-        refusal,
-        load,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Groups that refuse, or take, in the order in which they are tried.
-    struct Script {
-        answers: Vec<Result<Pace, Refusal>>,
-        spare: Option<usize>,
-        tried: Vec<usize>,
-    }
-
-    impl Queues<()> for Script {
-        fn home(&mut self) -> usize {
-            self.tried.len() % 4
-        }
-
-        fn spare(&mut self, _: usize) -> Option<usize> {
-            self.spare
-        }
-
-        fn groups(&self) -> usize {
-            4
-        }
-
-        fn push(&mut self, group: usize, (): ()) -> Result<Pace, (Refusal, ())> {
-            self.tried.push(group);
-            self.answers.remove(0).map_err(|refusal| (refusal, ()))
-        }
-    }
-
+    /// Groups that refuse, or take, in the order in which they are tried; and which those were.
     fn placed(
         answers: &[Result<Pace, Refusal>],
         evened: Option<usize>,
         spare: Option<usize>,
     ) -> (Vec<usize>, Result<Option<Pace>, Refusal>) {
-        let mut script = Script {
-            answers: answers.to_vec(),
-            spare,
-            tried: Vec::new(),
-        };
-        let placed = choose(&mut script, 0, evened, ());
-        (script.tried, placed.map_err(|left| left.refusal))
+        let (mut answers, mut tried) = (answers.iter(), Vec::new());
+        let placed = choose(4, (0, evened), (), |to, load| {
+            let home = match to {
+                To::Home => tried.len() % 4,
+                To::Group(group) => group,
+                To::SpareOf(home) => match spare {
+                    Some(spare) => spare,
+                    None => {
+                        return Err(Unplaced {
+                            home,
+                            refusal: Refusal::GroupFull,
+                            load,
+                        });
+                    }
+                },
+            };
+            tried.push(home);
+            let answer = *answers.next().expect("no more is tried");
+            answer.map_err(|refusal| Unplaced {
+                home,
+                refusal,
+                load,
+            })
+        });
+        (tried, placed.map_err(|left| left.refusal))
     }
 
     #[test]

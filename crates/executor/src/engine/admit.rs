@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chiplet_policy::Time;
-use chiplet_policy::route::{self, Queues, Unplaced};
+use chiplet_policy::route::{self, To, Unplaced};
 use chiplet_table::Class;
 use chiplet_topology::DomainId;
 
 use super::Engine;
-use super::completion::Kind;
 use super::registry::TableEntry;
 use super::task::{Header, Task};
 use crate::error::SubmitError;
@@ -47,17 +46,17 @@ impl Engine {
     /// waits for room and asks again.
     pub(crate) fn admit(
         &self,
-        (header, kind): (&Header, Kind),
+        header: &Header,
         task: Arc<dyn Task>,
         patient: bool,
     ) -> Result<(), SubmitError> {
         let entry = &*header.entry;
-        let (at, class) = (header.accepted, kind.class);
+        let (at, class) = (header.accepted, header.class);
         // If the last query had work for others this one probably has. Were they woken by its runner, which sleeps too,
         // they would come when most is done.
         let push = |group, task| {
             let terms = Terms {
-                effort: kind.effort,
+                effort: header.effort,
                 patient,
                 ..entry.state.options.terms(class)
             };
@@ -83,7 +82,7 @@ impl Engine {
         now: Time,
     ) -> Result<(), (Refusal, Arc<dyn Task>)> {
         let entry = &task.header().entry.clone();
-        let class = task.kind().class;
+        let class = task.header().class;
         let terms = Terms {
             queries: queries as u32,
             goes_on: true,
@@ -115,7 +114,7 @@ impl Engine {
 
     /// How many tasks of the table a queue may hold.
     pub(crate) fn places(&self, entry: &TableEntry) -> usize {
-        let own = entry.state.options.queue_limit();
+        let own = entry.state.options.get().queue_limit;
         own.unwrap_or(self.table_limit).min(self.queue_limit)
     }
 
@@ -174,6 +173,7 @@ impl Engine {
             // A number, as a refused query is moved back to its sender with it: the smaller, the better.
             wait_us = wait.as_micros() as u32;
         }
+        let own = entry.state.options.get().queue_limit;
         let reason = match refusal {
             Refusal::Closed => SubmitError::ShuttingDown,
             // Vacant only if workers came and went throughout; a later try finds them.
@@ -183,11 +183,7 @@ impl Engine {
                 wait_us,
             },
             Refusal::TableFull => SubmitError::TableOverloaded {
-                limit: entry
-                    .state
-                    .options
-                    .queue_limit()
-                    .unwrap_or(self.table_limit),
+                limit: own.unwrap_or(self.table_limit),
                 wait_us,
             },
             Refusal::NoMemory => SubmitError::OutOfMemory,
@@ -204,70 +200,40 @@ impl Engine {
         (at, class): (Time, Class),
         push: impl Fn(usize, L) -> Result<Pace, (Refusal, L)>,
     ) -> Result<(), Unplaced<L>> {
+        let (groups, crossing) = (&self.hub.groups, self.hub.crossing());
         let home = self.route(entry, at, class);
         let of = (entry.id, class, entry.state.pace());
-        let evened = route::evens_out(&self.hub.groups, self.hub.crossing(), home, of);
-        match push(evened.unwrap_or(home), load) {
-            Ok(pace) => {
-                if evened.is_none() {
-                    entry.state.note(pace);
-                }
-                Ok(())
-            }
-            Err((refusal, load)) => {
-                let mut queues = Homes {
-                    engine: self,
-                    home: || self.route(entry, at, class),
-                    push,
+        let evened = route::evens_out(groups, crossing, home, of);
+        let placed = route::choose(groups.count(), (home, evened), load, |to, load| {
+            let home = match to {
+                To::Group(group) => group,
+                To::Home => self.route(entry, at, class),
+                To::SpareOf(home) => match route::nearest_spare(groups, crossing, home) {
+                    Some(spare) => spare,
+                    None => {
+                        return Err(Unplaced {
+                            home,
+                            refusal: Refusal::GroupFull,
+                            load,
+                        });
+                    }
+                },
+            };
+            push(home, load).map_err(|(refusal, load)| {
+                let refusal = match refusal {
+                    Refusal::Vacant if left_out(Step::HomeSoughtAgain) => Refusal::GroupFull,
+                    refusal => refusal,
                 };
-                let refusal = vacant_as_full(refusal);
-                let unplaced = Unplaced {
+                Unplaced {
                     home,
                     refusal,
                     load,
-                };
-                let placed = route::elsewhere(&mut queues, evened.is_some(), unplaced)?;
-                if let Some(pace) = placed {
-                    entry.state.note(pace);
                 }
-                Ok(())
-            }
+            })
+        })?;
+        if let Some(pace) = placed {
+            entry.state.note(pace);
         }
-    }
-}
-
-/// As a home without workers counts if nobody looks for another one.
-fn vacant_as_full(refusal: Refusal) -> Refusal {
-    match refusal {
-        Refusal::Vacant if left_out(Step::HomeSoughtAgain) => Refusal::GroupFull,
-        refusal => refusal,
-    }
-}
-
-/// The queues that a load of one table may go to.
-struct Homes<'a, H, P> {
-    engine: &'a Engine,
-    home: H,
-    push: P,
-}
-
-impl<L, H: Fn() -> usize, P> Queues<L> for Homes<'_, H, P>
-where
-    P: Fn(usize, L) -> Result<Pace, (Refusal, L)>,
-{
-    fn home(&mut self) -> usize {
-        (self.home)()
-    }
-
-    fn spare(&mut self, home: usize) -> Option<usize> {
-        route::nearest_spare(&self.engine.hub.groups, self.engine.hub.crossing(), home)
-    }
-
-    fn groups(&self) -> usize {
-        self.engine.hub.groups.count()
-    }
-
-    fn push(&mut self, group: usize, load: L) -> Result<Pace, (Refusal, L)> {
-        (self.push)(group, load).map_err(|(refusal, load)| (vacant_as_full(refusal), load))
+        Ok(())
     }
 }

@@ -3,30 +3,31 @@
 //! Each sets bits that stay set, and learns from the same step what the others have set before:
 //!
 //! 1. the worker that took the task from a queue looks at the word and begins it, or counts how it has ended there
-//!    ([`Completion::stop_reason`]). A ticket that goes later meets a task that runs;
-//! 2. at the deadline the ticket that waits ([`Completion::poll`]), or the timer ([`Completion::expire`]), sets
+//!    ([`Header::stop_reason`]). A ticket that goes later meets a task that runs;
+//! 2. at the deadline the ticket that waits ([`Live::ask`]), or the timer ([`Header::expire`]), sets
 //!    [`EXPIRED`], unless the task is settled or done;
-//! 3. the worker of a task with a deadline sets [`SETTLED`] before it counts the end ([`Completion::settle`]). If the
+//! 3. the worker of a task with a deadline sets [`SETTLED`] before it counts the end ([`Header::settle`]). If the
 //!    task has expired, that is what it counts; else it expires no more;
-//! 4. the worker leaves the result and sets [`DONE`] ([`Completion::end`]), once. If the ticket is gone or was told
+//! 4. the worker leaves the result and sets [`DONE`] ([`Live::tell`]), once. If the ticket is gone or was told
 //!    that the task has expired, the worker drops the result; if a waker is there, it calls it;
-//! 5. the ticket that finds no end leaves its waker and sets [`WAITER`] ([`Completion::poll`]). If the task has ended
+//! 5. the ticket that finds no end leaves its waker and sets [`WAITER`] ([`Live::ask`]). If the task has ended
 //!    meanwhile it takes the result at once;
-//! 6. the ticket that goes sets [`GONE`] ([`Completion::abandon`]), and drops a result that is there.
+//! 6. the ticket that goes sets [`GONE`] ([`Live::leave`]), and drops a result that is there.
 //!
 //! So of 4 and 5 one sees the other, and no answer is lost. Of 4 and 6, too, and one of them drops the result. Of 2 and
 //! 3 one is first, and the ticket is told what is counted.
 
 use std::task::{Poll, Waker};
 
-use chiplet_policy::queue::Effort;
-use chiplet_table::Class;
 use chiplet_table::host::contain;
 
+use super::live::Live;
+use super::task::Header;
 use crate::counts::End;
 use crate::error::Error;
-use crate::sync::atomic::{AtomicU32, Ordering};
-use crate::sync::{Mutex, Slot, Step, left_out};
+use crate::report::Answer;
+use crate::sync::atomic::Ordering;
+use crate::sync::{Step, left_out};
 
 /// Its worker is counting how it ended: it expires no more.
 const SETTLED: u32 = 1;
@@ -41,28 +42,11 @@ const CANCEL: u32 = 16;
 /// The ticket is told that the deadline has passed, and not what comes later.
 const EXPIRED: u32 = 32;
 
-/// `C` is what a task begins with, and `T` what it ends with.
-pub(crate) struct Completion<T, C> {
-    state: AtomicU32,
-    /// Not of a task's end; it stands beside the word because there is room.
-    pub(super) kind: Kind,
-    /// Of whoever runs or ends the task, until [`DONE`]; then of who is to take the result.
-    stage: Slot<Stage<T, C>>,
-    waker: Mutex<Option<Waker>>,
-}
-
-/// How urgent a task is, and what it asks for.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Kind {
-    pub(crate) class: Class,
-    /// If it has a deadline. Not of batches and blocks: their parts are not passed over.
-    pub(crate) effort: Option<Effort>,
-}
-
-/// One place for both, as a task is as short as what is in it.
-enum Stage<T, C> {
+/// What a task is to run, and then what has come of it: of whoever runs or ends the task, until [`DONE`]; then of who is
+/// to take the result. One place for both, as a task is as short as what is in it.
+pub(super) enum Stage<T, C> {
     Code(C),
-    Ended(Result<T, Error>),
+    Ended(Result<Answer<T>, Error>),
 }
 
 /// How an outcome is counted.
@@ -75,26 +59,7 @@ pub(crate) fn end_of<T>(result: &Result<T, Error>) -> End {
     }
 }
 
-impl<T, C> Completion<T, C> {
-    #[inline]
-    pub(crate) fn new(code: C, kind: Kind) -> Self {
-        Self {
-            state: AtomicU32::new(0),
-            kind,
-            stage: Slot::new(Some(Stage::Code(code))),
-            waker: Mutex::new(None),
-        }
-    }
-
-    /// What it begins with, for whoever has taken it from a queue, or could not queue it; once.
-    #[inline]
-    pub(crate) fn take_code(&self) -> Option<C> {
-        match self.stage.take() {
-            Some(Stage::Code(code)) => Some(code),
-            _ => None,
-        }
-    }
-
+impl Header {
     /// Why the task is not to start, or not worth going on with: its ticket was told of an end, or was dropped and not
     /// detached.
     #[inline]
@@ -124,46 +89,6 @@ impl<T, C> Completion<T, C> {
         }
     }
 
-    /// Delivers a task's result, or drops it if nobody is to be told. Whether that called no code of the caller's.
-    #[inline(always)]
-    pub(crate) fn end(&self, result: Result<T, Error>) -> bool {
-        let unused = self.stage.put(Stage::Ended(result));
-        let state = self.state.fetch_or(DONE, Ordering::AcqRel);
-        debug_assert_eq!(state & DONE, 0, "a task ends once");
-        let is_quiet = state & (GONE | EXPIRED | WAITER) == 0;
-        if !is_quiet {
-            self.tell(state);
-        }
-        if let Some(Stage::Code(code)) = unused {
-            // So is that of code that was not run.
-            contain(|| drop(code));
-        }
-        is_quiet
-    }
-
-    #[cold]
-    fn tell(&self, state: u32) {
-        if state & (GONE | EXPIRED) != 0 {
-            if !left_out(Step::UnwantedDropped) {
-                // The answer's destructor is the caller's code.
-                contain(|| drop(self.stage.take()));
-            }
-        } else if !left_out(Step::AnswerWakes) {
-            self.wake();
-        }
-    }
-
-    /// Ends a task that has not started, unless it has ended before. Says how it is to be counted.
-    pub(crate) fn end_queued(&self, error: Error) -> End {
-        if let Some(reason) = self.stop_reason() {
-            return end_of::<()>(&Err(reason));
-        }
-        let result = Err(error);
-        let end = self.settle(end_of(&result));
-        self.end(result);
-        end
-    }
-
     /// The deadline has passed: tells the ticket so, if it waits for a task that has not ended. One that runs, runs on.
     pub(crate) fn expire(&self) {
         let waits = |state| state & WAITER != 0;
@@ -180,67 +105,6 @@ impl<T, C> Completion<T, C> {
             .state
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, expired);
         set.ok()
-    }
-
-    /// The ticket goes. With `cancel`, a task that has not started is not to start.
-    pub(crate) fn abandon(&self, cancel: bool) {
-        let gone = if cancel { GONE | CANCEL } else { GONE };
-        let state = self.state.fetch_or(gone, Ordering::AcqRel);
-        if state & WAITER != 0 {
-            self.forget_waker();
-        }
-        if state & (DONE | EXPIRED) == DONE && !left_out(Step::LeftoverDropped) {
-            drop(self.stage.take());
-        }
-    }
-
-    /// The result if there is one, else remembers whom to wake. If the deadline has passed (`due`) and there is none,
-    /// that is the result.
-    ///
-    /// # Panics
-    /// If the result has been taken before.
-    pub(crate) fn poll(&self, waker: &Waker, due: bool) -> Poll<Result<T, Error>> {
-        if due && self.set_expired().is_some_and(|state| state & WAITER != 0) {
-            self.forget_waker();
-        }
-        let mut state = self.state.load(Ordering::Acquire);
-        if state & (EXPIRED | DONE) == 0 {
-            if state & WAITER != 0 && self.keeps(waker) {
-                return Poll::Pending;
-            }
-            // Cloning and dropping a waker is the caller's code, so both happen outside the lock.
-            let mine = Some(waker.clone());
-            let before = std::mem::replace(&mut *self.waker.lock(), mine);
-            drop(before);
-            state = self.state.fetch_or(WAITER, Ordering::AcqRel);
-            if state & (EXPIRED | DONE) == 0 || left_out(Step::WaiterLooks) {
-                return Poll::Pending;
-            }
-            self.forget_waker();
-        }
-        Poll::Ready(self.take(state))
-    }
-
-    /// The result, if there is one.
-    ///
-    /// # Panics
-    /// If it has been taken before.
-    #[inline]
-    pub(crate) fn ready(&self) -> Option<Result<T, Error>> {
-        let state = self.state.load(Ordering::Acquire);
-        (state & (EXPIRED | DONE) != 0).then(|| self.take(state))
-    }
-
-    /// The result of a task that has ended.
-    #[inline]
-    fn take(&self, state: u32) -> Result<T, Error> {
-        if state & EXPIRED != 0 {
-            return Err(Error::Expired);
-        }
-        match self.stage.take() {
-            Some(Stage::Ended(result)) => result,
-            _ => panic!("a ticket is not asked again after its answer"),
-        }
     }
 
     /// Whether this is whom the end will wake.
@@ -261,6 +125,123 @@ impl<T, C> Completion<T, C> {
         let known = self.waker.lock().take();
         if let Some(waker) = known {
             contain(|| waker.wake());
+        }
+    }
+}
+
+impl<T, W, C> Live<T, W, C> {
+    /// What it begins with, for whoever has taken it from a queue, or could not queue it; once.
+    #[inline]
+    pub(crate) fn take_code(&self) -> Option<C> {
+        match self.stage.take() {
+            Some(Stage::Code(code)) => Some(code),
+            _ => None,
+        }
+    }
+
+    /// Delivers a task's result, or drops it if nobody is to be told. Whether that called no code of the caller's.
+    #[inline(always)]
+    pub(crate) fn tell(&self, result: Result<Answer<T>, Error>) -> bool {
+        let unused = self.stage.put(Stage::Ended(result));
+        let state = self.header.state.fetch_or(DONE, Ordering::AcqRel);
+        debug_assert_eq!(state & DONE, 0, "a task ends once");
+        let is_quiet = state & (GONE | EXPIRED | WAITER) == 0;
+        if !is_quiet {
+            self.tell_whom(state);
+        }
+        if let Some(Stage::Code(code)) = unused {
+            // So is that of code that was not run.
+            contain(|| drop(code));
+        }
+        is_quiet
+    }
+
+    #[cold]
+    fn tell_whom(&self, state: u32) {
+        if state & (GONE | EXPIRED) != 0 {
+            if !left_out(Step::UnwantedDropped) {
+                // The answer's destructor is the caller's code.
+                contain(|| drop(self.stage.take()));
+            }
+        } else if !left_out(Step::AnswerWakes) {
+            self.header.wake();
+        }
+    }
+
+    /// Ends a task that has not started, unless it has ended before. Says how it is to be counted.
+    pub(super) fn end_in_queue(&self, error: Error) -> End {
+        if let Some(reason) = self.header.stop_reason() {
+            return end_of::<()>(&Err(reason));
+        }
+        let result = Err(error);
+        let end = self.header.settle(end_of(&result));
+        self.tell(result);
+        end
+    }
+
+    /// The ticket goes. With `cancel`, a task that has not started is not to start.
+    pub(super) fn leave(&self, cancel: bool) {
+        let gone = if cancel { GONE | CANCEL } else { GONE };
+        let state = self.header.state.fetch_or(gone, Ordering::AcqRel);
+        if state & WAITER != 0 {
+            self.header.forget_waker();
+        }
+        if state & (DONE | EXPIRED) == DONE && !left_out(Step::LeftoverDropped) {
+            drop(self.stage.take());
+        }
+    }
+
+    /// The result if there is one, else remembers whom to wake. If the deadline has passed (`due`) and there is none,
+    /// that is the result.
+    ///
+    /// # Panics
+    /// If the result has been taken before.
+    pub(super) fn ask(&self, waker: &Waker, due: bool) -> Poll<Result<Answer<T>, Error>> {
+        if due
+            && self
+                .header
+                .set_expired()
+                .is_some_and(|state| state & WAITER != 0)
+        {
+            self.header.forget_waker();
+        }
+        let mut state = self.header.state.load(Ordering::Acquire);
+        if state & (EXPIRED | DONE) == 0 {
+            if state & WAITER != 0 && self.header.keeps(waker) {
+                return Poll::Pending;
+            }
+            // Cloning and dropping a waker is the caller's code, so both happen outside the lock.
+            let mine = Some(waker.clone());
+            let before = std::mem::replace(&mut *self.header.waker.lock(), mine);
+            drop(before);
+            state = self.header.state.fetch_or(WAITER, Ordering::AcqRel);
+            if state & (EXPIRED | DONE) == 0 || left_out(Step::WaiterLooks) {
+                return Poll::Pending;
+            }
+            self.header.forget_waker();
+        }
+        Poll::Ready(self.take(state))
+    }
+
+    /// The result, if there is one.
+    ///
+    /// # Panics
+    /// If it has been taken before.
+    #[inline]
+    pub(crate) fn ready(&self) -> Option<Result<Answer<T>, Error>> {
+        let state = self.header.state.load(Ordering::Acquire);
+        (state & (EXPIRED | DONE) != 0).then(|| self.take(state))
+    }
+
+    /// The result of a task that has ended.
+    #[inline]
+    fn take(&self, state: u32) -> Result<Answer<T>, Error> {
+        if state & EXPIRED != 0 {
+            return Err(Error::Expired);
+        }
+        match self.stage.take() {
+            Some(Stage::Ended(result)) => result,
+            _ => panic!("a ticket is not asked again after its answer"),
         }
     }
 }

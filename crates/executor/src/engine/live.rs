@@ -11,7 +11,7 @@ use chiplet_policy::{StealLevel, Time};
 
 use chiplet_table::host::contain;
 
-use super::completion::{Completion, Kind, end_of};
+use super::completion::{Stage, end_of};
 use super::stats::Note;
 use super::task::{Header, Task};
 use super::timer::Expire;
@@ -19,12 +19,12 @@ use super::worker::Worker;
 use crate::counts::End;
 use crate::error::Error;
 use crate::report::{Answer, Record};
-use crate::sync::{Step, left_out};
+use crate::sync::{Slot, Step, left_out};
 
 /// A task whose ticket gets a `T`, and of which `C` is used up.
 pub(crate) struct Live<T, W, C = ()> {
     pub(crate) header: Header,
-    completion: Completion<Answer<T>, C>,
+    pub(super) stage: Slot<Stage<T, C>>,
     pub(crate) work: W,
 }
 
@@ -57,52 +57,33 @@ pub(crate) trait Run<T, C = ()>: Work<T> + Sized {
 pub(crate) trait Outcome<T>: Expire {
     fn header(&self) -> &Header;
 
-    /// As [`Completion::is_ended`].
-    fn is_ended(&self) -> bool;
-
     /// The answer alone.
     fn answer(&self) -> Option<Result<T, Error>>;
 
-    /// As [`Completion::abandon`].
+    /// As [`Live::leave`].
     fn abandon(&self, cancel: bool);
 
-    /// As [`Completion::poll`].
+    /// As [`Live::ask`].
     fn poll(&self, waker: &Waker, due: bool) -> Poll<Result<Answer<T>, Error>>;
 }
 
 impl<T, W, C> Live<T, W, C> {
     /// A task that has not ended.
     #[inline]
-    pub(crate) fn new((header, kind): (Header, Kind), work: W, code: C) -> Self {
+    pub(crate) fn new(header: Header, work: W, code: C) -> Self {
         Self {
             header,
-            completion: Completion::new(code, kind),
+            stage: Slot::new(Some(Stage::Code(code))),
             work,
         }
-    }
-
-    #[inline]
-    pub(crate) fn kind(&self) -> Kind {
-        self.completion.kind
-    }
-
-    /// As [`Completion::take_code`].
-    #[inline]
-    pub(crate) fn take_code(&self) -> Option<C> {
-        self.completion.take_code()
     }
 
     /// Why it is not worth going on with at `now`, if so: its deadline has passed, or its ticket is gone.
     pub(crate) fn check(&self, now: Instant) -> Result<(), Error> {
         match self.header.is_expired(now) {
             true => Err(Error::Expired),
-            false => self.stop_reason().map_or(Ok(()), Err),
+            false => self.header.stop_reason().map_or(Ok(()), Err),
         }
-    }
-
-    /// [`Completion::stop_reason`].
-    pub(crate) fn stop_reason(&self) -> Option<Error> {
-        self.completion.stop_reason()
     }
 
     /// Ends it with `result`, as `record` says that it was served: counts it, then tells its ticket. It has used so
@@ -127,7 +108,7 @@ impl<T, W, C> Live<T, W, C> {
         if !is_late {
             worker.note(note);
         }
-        let quietly = self.completion.end(result.map(|answer| (answer, record)));
+        let quietly = self.tell(result.map(|answer| (answer, record)));
         worker.has_answered(quietly);
         if is_late {
             worker.note(note);
@@ -143,12 +124,7 @@ impl<T, W, C> Live<T, W, C> {
             times: Some([waited, 0]),
             ..Note::untouched(self.header.entry.id, end, 1)
         });
-        self.completion.end(Err(Error::Expired));
-    }
-
-    /// Tells the ticket what parts that were counted by themselves have come to.
-    pub(crate) fn tell(&self, answer: Answer<T>) {
-        self.completion.end(Ok(answer));
+        self.tell(Err(Error::Expired));
     }
 
     /// How a task that has run into `result` is to be counted. A ticket may be told at any moment that its deadline has
@@ -156,7 +132,7 @@ impl<T, W, C> Live<T, W, C> {
     fn settled(&self, result: &Result<T, Error>) -> End {
         let end = end_of(result);
         match self.header.has_deadline() {
-            true => self.completion.settle(end),
+            true => self.header.settle(end),
             false => end,
         }
     }
@@ -172,20 +148,12 @@ where
         &self.header
     }
 
-    fn kind(&self) -> Kind {
-        self.kind()
-    }
-
     fn share(self: Arc<Self>) -> Arc<dyn Task> {
         self
     }
 
-    fn stop_reason(&self) -> Option<Error> {
-        self.completion.stop_reason()
-    }
-
     fn end_queued(&self, error: Error) -> End {
-        self.completion.end_queued(error)
+        self.end_in_queue(error)
     }
 
     #[inline(always)]
@@ -198,8 +166,8 @@ where
 impl<T: Send, W: Work<T>, C: Send> Expire for Live<T, W, C> {
     fn expire(&self) {
         match self.work.at_deadline() {
-            AtDeadline::Expired => self.completion.expire(),
-            AtDeadline::Told(answer) => self.tell(answer),
+            AtDeadline::Expired => self.header.expire(),
+            AtDeadline::Told(answer) => _ = self.tell(Ok(answer)),
             AtDeadline::Later => {}
         }
     }
@@ -210,17 +178,13 @@ impl<T: Send, W: Work<T>, C: Send> Outcome<T> for Live<T, W, C> {
         &self.header
     }
 
-    fn is_ended(&self) -> bool {
-        self.completion.is_ended()
-    }
-
     fn answer(&self) -> Option<Result<T, Error>> {
-        let answer = self.completion.ready()?;
+        let answer = self.ready()?;
         Some(answer.map(|(answer, _)| answer))
     }
 
     fn abandon(&self, cancel: bool) {
-        self.completion.abandon(cancel);
+        self.leave(cancel);
     }
 
     fn poll(&self, waker: &Waker, due: bool) -> Poll<Result<Answer<T>, Error>> {
@@ -228,11 +192,11 @@ impl<T: Send, W: Work<T>, C: Send> Outcome<T> for Live<T, W, C> {
             && match self.work.at_deadline() {
                 AtDeadline::Expired => true,
                 AtDeadline::Told(answer) => {
-                    self.tell(answer);
+                    self.tell(Ok(answer));
                     false
                 }
                 AtDeadline::Later => false,
             };
-        self.completion.poll(waker, expired)
+        self.ask(waker, expired)
     }
 }

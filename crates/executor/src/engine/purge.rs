@@ -6,7 +6,6 @@ use chiplet_policy::TableId;
 use chiplet_table::host::contain;
 
 use super::Engine;
-use super::completion::Kind;
 use super::task::Task;
 use crate::counts::End;
 use crate::error::Error;
@@ -25,7 +24,8 @@ impl Engine {
     fn purge(&self, group: usize) {
         let now = now();
         let dead = self.hub.search(group, |task| {
-            task.stop_reason().is_some() || task.header().is_expired(now)
+            let header = task.header();
+            header.stop_reason().is_some() || header.is_expired(now)
         });
         self.bury(group, dead, &Error::Expired);
     }
@@ -57,7 +57,8 @@ impl Engine {
                 let mut state = self.hub.groups.lock(group);
                 match end {
                     End::Expired => {
-                        let Kind { class, effort } = task.kind();
+                        let header = task.header();
+                        let (class, effort) = (header.class, header.effort);
                         state.queue.count_expired(table, class, weight, effort);
                     }
                     _ => state.queue.intake_mut(table).cancelled += weight,

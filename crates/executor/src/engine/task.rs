@@ -1,18 +1,22 @@
 //! What a queue and a worker know of a task. The tasks themselves are in `jobs`.
 
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
+use chiplet_policy::queue::Effort;
 use chiplet_policy::{StealLevel, Time};
+use chiplet_table::Class;
 
-use super::completion::{Kind, end_of};
+use super::completion::end_of;
 use super::registry::EntryRef;
 use super::span::TaskSpan;
 use super::worker::Worker;
 use crate::counts::End;
 use crate::error::Error;
 use crate::scheduler::Invite;
-use crate::sync::{Step, left_out, now};
+use crate::sync::atomic::AtomicU32;
+use crate::sync::{Mutex, Step, left_out, now};
 use chiplet_table::host::contain;
 
 /// What is known of a task before it runs.
@@ -21,10 +25,36 @@ pub(crate) struct Header {
     pub(crate) accepted: Time,
     /// The deadline as [`Common::expiry`](super::registry::Common::expiry) writes it.
     pub(crate) expires: Time,
+    pub(crate) class: Class,
+    /// What it asks for, if it has a deadline. Not of batches and blocks: their parts are not passed over.
+    pub(crate) effort: Option<Effort>,
+    /// Its life as one word: see `completion.rs`.
+    pub(super) state: AtomicU32,
+    pub(super) waker: Mutex<Option<Waker>>,
     pub(crate) span: TaskSpan,
 }
 
 impl Header {
+    /// Of a task that comes at `accepted` and has the deadline `expires`.
+    #[inline(always)]
+    pub(crate) fn new(
+        entry: EntryRef,
+        accepted: Time,
+        expires: Option<Instant>,
+        (class, effort): (Class, Option<Effort>),
+    ) -> Self {
+        Self {
+            accepted,
+            expires: entry.common.expiry(expires),
+            class,
+            effort,
+            state: AtomicU32::new(0),
+            waker: Mutex::new(None),
+            span: TaskSpan::of(&entry.name),
+            entry,
+        }
+    }
+
     #[inline]
     pub(crate) fn has_deadline(&self) -> bool {
         self.expires != Time::MAX
@@ -53,8 +83,6 @@ impl Header {
 pub(crate) trait Task: Send + Sync {
     fn header(&self) -> &Header;
 
-    fn kind(&self) -> Kind;
-
     /// The same, for code that does not know its type.
     fn share(self: Arc<Self>) -> Arc<dyn Task>;
 
@@ -63,20 +91,18 @@ pub(crate) trait Task: Send + Sync {
         1
     }
 
-    /// Why it is not to start, or not worth going on with: nobody waits for the answer, or its ticket has been told.
-    fn stop_reason(&self) -> Option<Error>;
-
     /// Ends it before it has started, unless it has ended in the queue. Says how it is to be counted.
     fn end_queued(&self, error: Error) -> End;
 
     /// Whether anybody still waits for the answer. Asked now and then by whoever runs it.
     fn is_wanted(&self) -> bool {
-        !self.header().is_due() && self.stop_reason().is_none()
+        let header = self.header();
+        !header.is_due() && header.stop_reason().is_none()
     }
 
     /// Takes it through its life on the worker that has taken it from a queue, at `level`.
     fn run(self: Arc<Self>, worker: &mut Worker, level: StealLevel) {
-        if let Some(reason) = self.stop_reason()
+        if let Some(reason) = self.header().stop_reason()
             && !left_out(Step::BeginAsks)
         {
             let end = end_of::<()>(&Err(reason));

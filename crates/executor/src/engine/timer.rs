@@ -206,10 +206,8 @@ mod tests {
     use chiplet_topology::DomainId;
 
     use super::*;
-    use crate::engine::completion::Kind;
     use crate::engine::live::Live;
     use crate::engine::registry::{Common, Index, Registry};
-    use crate::engine::span::TaskSpan;
     use crate::engine::task::Header;
     use crate::error::Error;
     use crate::jobs::closure::Closure;
@@ -258,12 +256,7 @@ mod tests {
             Homes::single(DomainId(0)),
         );
         let entry = registry.refer(id).unwrap();
-        let header = Header {
-            expires: entry.common.expiry(Some(deadline)),
-            entry,
-            accepted: Time::ZERO,
-            span: TaskSpan::of("t"),
-        };
+        let header = Header::new(entry, Time::ZERO, Some(deadline), Default::default());
         let code = |_: &mut chiplet_table::Context| ();
         Ticket::live(Arc::new(Live::new(
             (header, Kind::default()),

@@ -17,10 +17,8 @@ use chiplet_table::{Context, IntoTable, Neighbor, Query, Table};
 use chiplet_topology::{Process, Topology, TopologyError};
 
 use crate::engine::Engine;
-use crate::engine::completion::Kind;
 use crate::engine::live::Live;
 use crate::engine::registry::{EntryRef, Index};
-use crate::engine::span::TaskSpan;
 use crate::engine::task::Header;
 use crate::error::{Error, Refused, SubmitError, TableError};
 use crate::jobs::closure::Closure;
@@ -279,7 +277,7 @@ impl Executor {
         let task = Arc::new(search::task(header, query));
         match self
             .engine
-            .admit((&task.header, task.kind()), Arc::clone(&task) as _, patient)
+            .admit(&task.header, Arc::clone(&task) as _, patient)
         {
             Ok(()) => Ok(Ticket::live(task)),
             Err(reason) => {
@@ -355,7 +353,7 @@ impl Executor {
         let task = Arc::new(Live::new(header, Closure, code));
         match self
             .engine
-            .admit((&task.header, task.kind()), Arc::clone(&task) as _, patient)
+            .admit(&task.header, Arc::clone(&task) as _, patient)
         {
             Ok(()) => Ok(Ticket::live(task)),
             Err(reason) => match task.take_code() {
@@ -402,18 +400,11 @@ impl Executor {
         class: Option<Class>,
         expires: Option<Instant>,
         effort: impl FnOnce(Duration) -> Option<Effort>,
-    ) -> (Header, Kind) {
-        let kind = Kind {
-            class: class.unwrap_or_else(|| entry.state.options.class()),
-            effort: expires.and_then(|at| effort(at.saturating_duration_since(now()))),
-        };
-        let header = Header {
-            span: TaskSpan::of(&entry.name),
-            accepted: self.engine.hub.clock().now(),
-            expires: entry.common.expiry(expires),
-            entry,
-        };
-        (header, kind)
+    ) -> Header {
+        let class = class.unwrap_or_else(|| entry.state.options.get().class);
+        let effort = expires.and_then(|at| effort(at.saturating_duration_since(now())));
+        let accepted = self.engine.hub.clock().now();
+        Header::new(entry, accepted, expires, (class, effort))
     }
 
     /// All counters. Reading them holds no worker and no submit up for longer than one small step ([`Snapshot`]).

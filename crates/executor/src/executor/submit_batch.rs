@@ -86,7 +86,7 @@ impl Executor {
                 return Err(Refused { reason, input });
             }
         };
-        let class = batch::class(&queries, entry.state.options.class());
+        let class = batch::class(&queries, entry.state.options.get().class);
         let header = self.header(entry, Some(class), batch::deadline(&queries), |_| None);
         let batch = Arc::new(batch::task(header, queries));
         if batch.len() == 0 {

@@ -12,7 +12,6 @@ use chiplet_table::{Context, Neighbor, Query, SearchError, Table};
 use super::bulk::{self, BulkTask, LONGEST_PART, Load};
 use super::guarded;
 use crate::counts::Served;
-use crate::engine::completion::Kind;
 use crate::engine::completion::end_of;
 use crate::engine::task::Header;
 use crate::error::Error;
@@ -45,7 +44,7 @@ pub(crate) fn class(queries: &[Query], default: Class) -> Class {
 }
 
 /// A batch that has not been cut.
-pub(crate) fn task(header: (Header, Kind), queries: Vec<Query>) -> BulkTask<Batch> {
+pub(crate) fn task(header: Header, queries: Vec<Query>) -> BulkTask<Batch> {
     let answers = vec![UNANSWERED; queries.len()];
     bulk::task(header, Batch(queries), answers)
 }

@@ -15,7 +15,6 @@ use super::bulk::{self, BulkTask, Load};
 use super::guarded;
 use crate::block::{Block, BlockAnswers};
 use crate::counts::Served;
-use crate::engine::completion::Kind;
 use crate::engine::completion::end_of;
 use crate::engine::task::Header;
 use crate::error::{Error, SubmitError};
@@ -24,7 +23,7 @@ use crate::error::{Error, SubmitError};
 const UNANSWERED: u32 = u32::MAX;
 
 /// A block that has not been cut, or why there can be none.
-pub(crate) fn task(header: (Header, Kind), block: Block) -> Result<BulkTask<Block>, SubmitError> {
+pub(crate) fn task(header: Header, block: Block) -> Result<BulkTask<Block>, SubmitError> {
     let answers = BlockAnswers::with_room(block.len(), block.template().k());
     let answers = answers.ok_or(SubmitError::OutOfMemory)?;
     Ok(bulk::task(header, block, answers))

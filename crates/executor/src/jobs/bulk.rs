@@ -28,7 +28,7 @@ use super::guarded;
 use super::host::in_context;
 use crate::counts::{End, Served};
 use crate::engine::Engine;
-use crate::engine::completion::{Kind, end_of};
+use crate::engine::completion::end_of;
 use crate::engine::live::{AtDeadline, Live, Work};
 use crate::engine::stats::Note;
 use crate::engine::task::{Header, Task};
@@ -186,8 +186,8 @@ enum After {
 }
 
 /// A bulk that has not been cut, whose answers are to be put into `answers`.
-pub(super) fn task<L: Load>(header: (Header, Kind), load: L, answers: L::Answers) -> BulkTask<L> {
-    let home = header.0.entry.state.homes.load().main().domain;
+pub(super) fn task<L: Load>(header: Header, load: L, answers: L::Answers) -> BulkTask<L> {
+    let home = header.entry.state.homes.load().main().domain;
     let progress = Mutex::new(Progress {
         answers,
         next: 0,
@@ -225,7 +225,7 @@ impl<L: Load> BulkTask<L> {
     fn tell_if(&self, change: impl FnOnce(&mut Progress<L::Answers>) -> Option<Told<L::Answers>>) {
         let told = change(&mut self.work.progress.lock());
         if let Some(told) = told {
-            self.tell(self.work.finish(told));
+            self.tell(Ok(self.work.finish(told)));
         }
     }
 
@@ -256,7 +256,7 @@ impl<L: Load> BulkTask<L> {
     ) -> Result<(), (SubmitError, Arc<Self>)> {
         let bulk = self;
         let entry = bulk.header.entry.clone();
-        let (at, class) = (bulk.header.accepted, bulk.kind().class);
+        let (at, class) = (bulk.header.accepted, bulk.header.class);
         let terms = Terms {
             patient,
             ..entry.state.options.terms(class)
@@ -346,7 +346,7 @@ impl<L: Load> Part<L> {
         let mut left = queries.clone();
         let mut now = sync::now();
         while !left.is_empty() {
-            if let Some(reason) = self.bulk.stop_reason() {
+            if let Some(reason) = self.bulk.header.stop_reason() {
                 return L::fail(found, left.len(), &reason);
             }
             let is_late = |&query: &usize| load.expires(query).is_some_and(|at| now >= at);
@@ -437,7 +437,7 @@ impl<L: Load> Part<L> {
         });
         L::explain(
             &mut found,
-            &self.bulk.stop_reason().unwrap_or(Error::Expired),
+            &self.bulk.header.stop_reason().unwrap_or(Error::Expired),
         );
         let ended = worker.now();
         match is_first {
@@ -539,10 +539,6 @@ impl<L: Load> Task for Part<L> {
         &self.bulk.header
     }
 
-    fn kind(&self) -> Kind {
-        self.bulk.kind()
-    }
-
     fn share(self: Arc<Self>) -> Arc<dyn Task> {
         self
     }
@@ -552,12 +548,8 @@ impl<L: Load> Task for Part<L> {
     }
 
     /// A part whose ticket is gone or has been told is published no more: nobody waits for that.
-    fn stop_reason(&self) -> Option<Error> {
-        self.bulk.stop_reason()
-    }
-
     fn end_queued(&self, error: Error) -> End {
-        if let Some(reason) = self.stop_reason() {
+        if let Some(reason) = self.bulk.header.stop_reason() {
             return end_of::<()>(&Err(reason));
         }
         let queries = self.stretch.lock().queries.clone();

@@ -17,7 +17,6 @@ use chiplet_table::{Context, Neighbor, Query, SearchError, SplitTable, Table};
 use super::guarded;
 use super::host::in_context;
 use super::units::{Units, cost};
-use crate::engine::completion::Kind;
 use crate::engine::live::{Live, Run, Work};
 use crate::engine::stats::Note;
 use crate::engine::task::{Header, Shared};
@@ -37,7 +36,7 @@ pub(crate) struct Search {
 
 pub(crate) type SearchTask = Live<Vec<Neighbor>, Search>;
 
-pub(crate) fn task(header: (Header, Kind), query: Query) -> SearchTask {
+pub(crate) fn task(header: Header, query: Query) -> SearchTask {
     let units = OnceLock::new();
     Live::new(header, Search { query, units }, ())
 }
@@ -128,7 +127,7 @@ impl SearchTask {
 
     /// Whether a sibling that helps should leave for a task that waits, while enough is left for one more.
     fn gives_way(&self, units: &Units, worker: &Worker) -> bool {
-        let (class, came) = (self.kind().class, self.header.accepted);
+        let (class, came) = (self.header.class, self.header.accepted);
         worker.gives_way(class, came, units.started) && units.is_open()
     }
 

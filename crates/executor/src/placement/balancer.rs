@@ -358,7 +358,7 @@ impl Control {
         }
         engine.hub.staff(&orders.at_work, |task| {
             let header = task.header();
-            engine.route(&header.entry, header.accepted, task.kind().class)
+            engine.route(&header.entry, header.accepted, header.class)
         });
         self.workers.carry_out(orders, &engine.substitutes);
         let workers = engine.hub.groups.at_work();

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use chiplet_policy::group::LOOK;
 use chiplet_policy::replay::{Decision, Event, Log, wake_time};
-use chiplet_policy::route::{self, Queues};
+use chiplet_policy::route::{self, To, Unplaced};
 use chiplet_policy::{StealConfig, TableId, Time, neighbours};
 use chiplet_table::Class;
 use chiplet_topology::{DomainId, Topology};
@@ -114,11 +114,34 @@ impl Replay<'_> {
         };
         let of = (table_id(table), Class::Interactive, pace);
         let evened = route::evens_out(&self.hub.groups, self.hub.crossing(), home, of);
-        let mut tables = Table {
-            replay: self,
-            table,
-        };
-        match route::choose(&mut tables, home, evened, (task, at)) {
+        let hub = &self.hub;
+        let placed = route::choose(hub.groups.count(), (home, evened), task, |to, task| {
+            let group = match to {
+                To::Home => home,
+                To::Group(group) => group,
+                To::SpareOf(home) => {
+                    match route::nearest_spare(&hub.groups, hub.crossing(), home) {
+                        Some(spare) => spare,
+                        None => {
+                            return Err(Unplaced {
+                                home,
+                                refusal: Refusal::GroupFull,
+                                load: task,
+                            });
+                        }
+                    }
+                }
+            };
+            match hub.push(group, of.0, Terms::default(), task, at) {
+                Ok((pace, _)) => Ok(pace),
+                Err((refusal, load)) => Err(Unplaced {
+                    home: group,
+                    refusal,
+                    load,
+                }),
+            }
+        });
+        match placed {
             Ok(Some(pace)) => self.over_share[table] = pace == Pace::OverShare,
             Ok(None) => {}
             Err(unplaced) => {
@@ -199,38 +222,5 @@ fn table_id(table: usize) -> TableId {
     TableId {
         slot: table as u32,
         generation: 0,
-    }
-}
-
-/// A table of which a task comes.
-struct Table<'a, 'b> {
-    replay: &'a mut Replay<'b>,
-    table: usize,
-}
-
-impl Queues<(usize, Time)> for Table<'_, '_> {
-    fn home(&mut self) -> usize {
-        self.replay.log.homes[self.table]
-    }
-
-    fn spare(&mut self, home: usize) -> Option<usize> {
-        let hub = &self.replay.hub;
-        route::nearest_spare(&hub.groups, hub.crossing(), home)
-    }
-
-    fn groups(&self) -> usize {
-        self.replay.hub.groups.count()
-    }
-
-    fn push(
-        &mut self,
-        group: usize,
-        (task, at): (usize, Time),
-    ) -> Result<Pace, (Refusal, (usize, Time))> {
-        let pushed = self
-            .replay
-            .hub
-            .push(group, table_id(self.table), Terms::default(), task, at);
-        pushed.map_err(|(refusal, task)| (refusal, (task, at)))
     }
 }

@@ -98,8 +98,8 @@ impl Parts {
 
     /// Whether a worker that helps should leave for a task that waits, while parts are left.
     fn gives_way(&self, worker: &Worker) -> bool {
-        let (class, came) = (self.task.kind().class, self.task.header().accepted);
-        worker.gives_way(class, came, self.began) && self.is_any_left()
+        let header = self.task.header();
+        worker.gives_way(header.class, header.accepted, self.began) && self.is_any_left()
     }
 
     /// Whether a part is left that nobody has begun.
