@@ -45,8 +45,7 @@ impl<T> WithReport<T> {
     /// # Errors
     /// As [`Ticket::wait`].
     pub fn wait(mut self) -> Result<(T, Report), Error> {
-        let answer = self.0.block(None).unwrap_or(Err(Error::WouldDeadlock));
-        answer.map(with_report)
+        self.0.block_on().map(with_report)
     }
 
     /// As [`Ticket::wait_for`].

@@ -13,7 +13,7 @@ pub(crate) const LONG_WAIT: Duration = Duration::from_micros(200);
 
 /// Of two homes of a table the one where a task of `class` waits less: the power of two choices (Mitzenmacher, IEEE
 /// Transactions on Parallel and Distributed Systems 12, 2001).
-#[inline]
+#[inline(always)]
 pub fn shorter(faces: &impl Faces, [first, second]: [usize; 2], class: Class, pace: Pace) -> usize {
     let wait = |group| faces.wait(group, class, pace);
     match first != second && wait(second) < wait(first) {
@@ -25,7 +25,7 @@ pub fn shorter(faces: &impl Faces, [first, second]: [usize; 2], class: Class, pa
 /// The group that should get a task of `table` and `class` instead of its home, if any: its queue is so much shorter
 /// that a cold cache is worth it. So queues stay alike. A table over its share waits at home: others need not pay for
 /// it.
-#[inline]
+#[inline(always)]
 pub fn evens_out(
     faces: &impl Faces,
     crossing: &Crossing,
@@ -35,11 +35,23 @@ pub fn evens_out(
     if pace == Pace::OverShare || !crossing.is_priced() {
         return None;
     }
-    let wait = |group| faces.wait(group, class, Pace::Within);
-    let at_home = wait(home);
-    if at_home < LONG_WAIT {
-        return None;
+    let at_home = faces.wait(home, class, Pace::Within);
+    match at_home < LONG_WAIT {
+        true => None,
+        false => much_shorter(faces, home, table, class, at_home),
     }
+}
+
+/// A group whose queue is so much shorter than that of `home`, where it is so long.
+#[cold]
+fn much_shorter(
+    faces: &impl Faces,
+    home: usize,
+    table: TableId,
+    class: Class,
+    at_home: Duration,
+) -> Option<usize> {
+    let wait = |group| faces.wait(group, class, Pace::Within);
     let nearest = faces.nearest(home);
     // To another socket only where its own has no other domain.
     let among = match nearest.of_socket() {
@@ -62,33 +74,21 @@ pub fn nearest_spare(faces: &impl Faces, crossing: &Crossing, group: usize) -> O
     nearest.find(|&other| faces.is_spare(other))
 }
 
-/// Where a task may be put, as [`choose`] asks for it.
-pub trait Queues<L> {
-    /// The group that is its table's home now.
-    fn home(&mut self) -> usize;
-
-    /// The group that should have it instead ([`evens_out`]).
-    fn evened(&mut self, home: usize) -> Option<usize>;
-
-    /// The group that takes what `home` has no place for ([`nearest_spare`]).
-    fn spare(&mut self, home: usize) -> Option<usize>;
-
-    /// How many groups there are.
-    fn groups(&self) -> usize;
-
-    /// Puts `load` into a group's queue, or hands it back. It says why if that is not its home.
-    fn push(
-        &mut self,
-        group: usize,
-        load: L,
-        left_home: Option<LeftHome>,
-    ) -> Result<Pace, (Refusal, L)>;
+/// Which queue [`choose`] tries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum To {
+    /// The table's home, which may be another one by now.
+    Home,
+    /// This group's, and why it is that if it is not home.
+    Group(usize, Option<LeftHome>),
+    /// That of the group that takes what this one has no place for ([`nearest_spare`]): [`LeftHome::Overflow`].
+    SpareOf(usize),
 }
 
 /// A load that no queue has taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unplaced<L> {
-    /// Its home.
+    /// Its home, or the group that was tried.
     pub home: usize,
     /// Why that has refused it.
     pub refusal: Refusal,
@@ -96,112 +96,102 @@ pub struct Unplaced<L> {
     pub load: L,
 }
 
-/// Puts `load` into a queue: that of its table's home, unless another should have it. If the home is full, a group with
-/// workers to spare gets it, which is better than a refusal. Returns how fast the table's tasks come, if it is at home.
-#[inline]
-pub fn choose<L>(queues: &mut impl Queues<L>, load: L) -> Result<Option<Pace>, Unplaced<L>> {
-    let mut home = queues.home();
-    let load = match queues.evened(home) {
-        None => load,
-        Some(other) => match queues.push(other, load, Some(LeftHome::Rebalanced)) {
-            Ok(_) => return Ok(None),
-            Err((_, load)) => load,
-        },
-    };
-    let (mut refusal, mut load) = match queues.push(home, load, None) {
-        Ok(pace) => return Ok(Some(pace)),
-        Err(refused) => refused,
-    };
+/// Puts `load` into a queue by `push`: that of its `home`, unless it should be `evened` out ([`evens_out`]). If the home
+/// is full, a group with workers to spare gets it, which is better than a refusal. `groups` is how many there are.
+/// Returns how fast the table's tasks come, if it is at home.
+#[inline(always)]
+pub fn choose<L>(
+    groups: usize,
+    (home, evened): (usize, Option<usize>),
+    load: L,
+    mut push: impl FnMut(To, L) -> Result<Pace, Unplaced<L>>,
+) -> Result<Option<Pace>, Unplaced<L>> {
+    let left_home = evened.map(|_| LeftHome::Rebalanced);
+    match push(To::Group(evened.unwrap_or(home), left_home), load) {
+        Ok(pace) => Ok(evened.is_none().then_some(pace)),
+        Err(unplaced) => elsewhere(
+            groups,
+            evened.is_some(),
+            Unplaced { home, ..unplaced },
+            push,
+        ),
+    }
+}
+
+/// The rest of [`choose`], for a load that its home has refused, or the group that should have had it instead.
+#[cold]
+#[inline(never)]
+fn elsewhere<L>(
+    groups: usize,
+    evened: bool,
+    mut unplaced: Unplaced<L>,
+    mut push: impl FnMut(To, L) -> Result<Pace, Unplaced<L>>,
+) -> Result<Option<Pace>, Unplaced<L>> {
+    if evened {
+        unplaced = match push(To::Group(unplaced.home, None), unplaced.load) {
+            Ok(pace) => return Ok(Some(pace)),
+            Err(unplaced) => unplaced,
+        };
+    }
     // The home had its workers taken away between the look and the push: the table has another by now. Where queries
     // know no home the next group will do; so it will if homes change faster than this can follow.
-    for step in 0..=queues.groups() {
-        if refusal != Refusal::Vacant {
+    for step in 0..=groups {
+        if unplaced.refusal != Refusal::Vacant {
             break;
         }
-        let left_home;
-        (home, left_home) = match step {
-            0 => (queues.home(), None),
-            _ => ((home + 1) % queues.groups(), Some(LeftHome::Overflow)),
+        let to = match step {
+            0 => To::Home,
+            _ => To::Group((unplaced.home + 1) % groups, Some(LeftHome::Overflow)),
         };
-        (refusal, load) = match queues.push(home, load, left_home) {
+        unplaced = match push(to, unplaced.load) {
             Ok(_) => return Ok(None),
-            Err(refused) => refused,
+            Err(unplaced) => unplaced,
         };
     }
-    if refusal.is_for_places()
-        && let Some(spare) = queues.spare(home)
-    {
-        load = match queues.push(spare, load, Some(LeftHome::Overflow)) {
+    if unplaced.refusal.is_for_places() {
+        unplaced.load = match push(To::SpareOf(unplaced.home), unplaced.load) {
             Ok(_) => return Ok(None),
-            Err((_, load)) => load,
+            Err(unplaced) => unplaced.load,
         };
     }
-    Err(Unplaced {
-        home,
-        refusal,
-        load,
-    })
+    Err(unplaced)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const HOME: (usize, Option<LeftHome>) = (0, None);
-    const OVERFLOW: (usize, Option<LeftHome>) = (3, Some(LeftHome::Overflow));
-
-    /// Groups that refuse, or take, in the order in which they are tried.
-    struct Script {
-        answers: Vec<Result<Pace, Refusal>>,
-        evened: Option<usize>,
-        spare: Option<usize>,
-        tried: Vec<(usize, Option<LeftHome>)>,
-    }
-
-    impl Queues<()> for Script {
-        fn home(&mut self) -> usize {
-            self.tried.len() % 4
-        }
-
-        fn evened(&mut self, _: usize) -> Option<usize> {
-            self.evened
-        }
-
-        fn spare(&mut self, _: usize) -> Option<usize> {
-            self.spare
-        }
-
-        fn groups(&self) -> usize {
-            4
-        }
-
-        fn push(
-            &mut self,
-            group: usize,
-            (): (),
-            left_home: Option<LeftHome>,
-        ) -> Result<Pace, (Refusal, ())> {
-            self.tried.push((group, left_home));
-            self.answers.remove(0).map_err(|refusal| (refusal, ()))
-        }
-    }
-
+    /// Groups that refuse, or take, in the order in which they are tried; and which those were.
     fn placed(
         answers: &[Result<Pace, Refusal>],
         evened: Option<usize>,
         spare: Option<usize>,
-    ) -> (
-        Vec<(usize, Option<LeftHome>)>,
-        Result<Option<Pace>, Refusal>,
-    ) {
-        let mut script = Script {
-            answers: answers.to_vec(),
-            evened,
-            spare,
-            tried: Vec::new(),
-        };
-        let placed = choose(&mut script, ());
-        (script.tried, placed.map_err(|left| left.refusal))
+    ) -> (Vec<usize>, Result<Option<Pace>, Refusal>) {
+        let (mut answers, mut tried) = (answers.iter(), Vec::new());
+        let placed = choose(4, (0, evened), (), |to, load| {
+            let home = match to {
+                To::Home => tried.len() % 4,
+                To::Group(group, _) => group,
+                To::SpareOf(home) => match spare {
+                    Some(spare) => spare,
+                    None => {
+                        return Err(Unplaced {
+                            home,
+                            refusal: Refusal::GroupFull,
+                            load,
+                        });
+                    }
+                },
+            };
+            tried.push(home);
+            let answer = *answers.next().expect("no more is tried");
+            answer.map_err(|refusal| Unplaced {
+                home,
+                refusal,
+                load,
+            })
+        });
+        (tried, placed.map_err(|left| left.refusal))
     }
 
     #[test]
@@ -209,18 +199,14 @@ mod tests {
         let taken = Ok(Pace::Within);
         assert_eq!(
             placed(&[taken], None, Some(3)),
-            (vec![HOME], Ok(Some(Pace::Within)))
+            (vec![0], Ok(Some(Pace::Within)))
         );
-        let rebalanced = (2, Some(LeftHome::Rebalanced));
-        assert_eq!(
-            placed(&[taken], Some(2), None),
-            (vec![rebalanced], Ok(None))
-        );
+        assert_eq!(placed(&[taken], Some(2), None), (vec![2], Ok(None)));
         // What the other group refuses goes home.
         let full = Err(Refusal::GroupFull);
         assert_eq!(
             placed(&[full, taken], Some(2), None),
-            (vec![rebalanced, HOME], Ok(Some(Pace::Within)))
+            (vec![2, 0], Ok(Some(Pace::Within)))
         );
     }
 
@@ -233,21 +219,21 @@ mod tests {
         );
         assert_eq!(
             placed(&[full, taken], None, Some(3)),
-            (vec![HOME, OVERFLOW], Ok(None))
+            (vec![0, 3], Ok(None))
         );
         assert_eq!(
             placed(&[table, full], None, Some(3)),
-            (vec![HOME, OVERFLOW], Err(Refusal::TableFull))
+            (vec![0, 3], Err(Refusal::TableFull))
         );
         assert_eq!(
             placed(&[full], None, None),
-            (vec![HOME], Err(Refusal::GroupFull))
+            (vec![0], Err(Refusal::GroupFull))
         );
         // Neither a closed queue nor want of memory is a matter of places.
         let no_memory = Err(Refusal::NoMemory);
         assert_eq!(
             placed(&[no_memory], None, Some(3)),
-            (vec![HOME], Err(Refusal::NoMemory))
+            (vec![0], Err(Refusal::NoMemory))
         );
     }
 
@@ -256,11 +242,10 @@ mod tests {
         let vacant = Err(Refusal::Vacant);
         let mut answers = vec![vacant; 5];
         answers.push(Ok(Pace::Within));
-        let (tried, placed_in) = placed(&answers, None, None);
-        let groups: Vec<usize> = tried.iter().map(|&(group, _)| group).collect();
-        assert_eq!((groups, placed_in), (vec![0, 1, 2, 3, 0, 1], Ok(None)));
-        let homes = tried.iter().filter(|(_, left_home)| left_home.is_none());
-        assert_eq!(homes.count(), 2, "what it has now is its home");
+        assert_eq!(
+            placed(&answers, None, None),
+            (vec![0, 1, 2, 3, 0, 1], Ok(None))
+        );
         assert_eq!(placed(&[vacant; 6], None, None).1, Err(Refusal::Vacant));
     }
 }

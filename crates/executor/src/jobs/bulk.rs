@@ -200,7 +200,7 @@ pub(super) fn task<L: Load>(header: Header, load: L, answers: L::Answers) -> Bul
         report: Record::idle(home),
         told: false,
     });
-    Live::new(header, Bulk { load, progress })
+    Live::new(header, Bulk { load, progress }, ())
 }
 
 impl<L: Load> Bulk<L> {
@@ -226,7 +226,7 @@ impl<L: Load> BulkTask<L> {
     fn tell_if(&self, change: impl FnOnce(&mut Progress<L::Answers>) -> Option<Told<L::Answers>>) {
         let told = change(&mut self.work.progress.lock());
         if let Some(told) = told {
-            self.tell(self.work.finish(told));
+            self.tell(Ok(self.work.finish(told)));
         }
     }
 
@@ -357,7 +357,7 @@ impl<L: Load> Part<L> {
         let mut left = queries.clone();
         let mut now = sync::now();
         while !left.is_empty() {
-            if let Some(reason) = self.bulk.stop_reason() {
+            if let Some(reason) = self.bulk.header.stop_reason() {
                 return L::fail(found, left.len(), &reason);
             }
             let is_late = |&query: &usize| load.expires(query).is_some_and(|at| now >= at);
@@ -448,7 +448,7 @@ impl<L: Load> Part<L> {
         });
         L::explain(
             &mut found,
-            &self.bulk.stop_reason().unwrap_or(Error::Expired),
+            &self.bulk.header.stop_reason().unwrap_or(Error::Expired),
         );
         let ended = worker.now();
         match is_first {
@@ -462,11 +462,11 @@ impl<L: Load> Part<L> {
         self.stretch.lock().found = found;
         let mut used = (used.bytes, used.busy(service).as_nanos() as u64);
         for (end, queries) in ends.by_end() {
-            let note = Note::untouched(header.entry.id, end, queries);
-            worker.note(
-                note.timed(report.wait, report.service)
-                    .using(std::mem::take(&mut used)),
-            );
+            worker.note(Note {
+                times: Some([report.wait, report.service]),
+                used: std::mem::take(&mut used),
+                ..Note::untouched(header.entry.id, end, queries)
+            });
         }
         let next = longest(queries.len() as u64, service, together);
         (settled, next)
@@ -563,12 +563,8 @@ impl<L: Load> Task for Part<L> {
     }
 
     /// A part whose ticket is gone or has been told is published no more: nobody waits for that.
-    fn stop_reason(&self) -> Option<Error> {
-        self.bulk.stop_reason()
-    }
-
     fn end_queued(&self, error: Error) -> End {
-        if let Some(reason) = self.stop_reason() {
+        if let Some(reason) = self.bulk.header.stop_reason() {
             return end_of::<()>(&Err(reason));
         }
         let queries = self.stretch.lock().queries.clone();
