@@ -58,9 +58,9 @@
 #[cfg(feature = "metrics")]
 pub use chiplet_executor::MetricsExport;
 pub use chiplet_executor::{
-    Block, BuildError, Builder, Class, Error, Executor, OfTable, PlannerConfig, QueryLimits,
-    QueryParameter, Refused, Report, SplitConfig, StealConfig, StealLevel, SubmitError, TableError,
-    TableId, TableOptions, Ticket,
+    Block, BuildError, Builder, Class, Error, Executor, LeftHome, OfTable, PlannerConfig,
+    QueryLimits, QueryParameter, Refused, Report, SplitConfig, StealConfig, SubmitError,
+    TableError, TableId, TableOptions, Ticket,
 };
 pub use chiplet_index as index;
 pub use chiplet_policy::TriggerConfig;

@@ -90,7 +90,9 @@ fn a_table_that_can_be_cut_is_searched_whole() {
     let answers = executor.search_batch(table, queries).wait().unwrap();
     assert_eq!(answers, expected);
     let after = executor.snapshot().steals;
-    let all = |steals: chiplet::snapshot::Steals| steals.own + steals.domain + steals.remote;
+    let all = |steals: chiplet::snapshot::Steals| {
+        steals.own + steals.domain + steals.remote + steals.rebalanced + steals.overflow
+    };
     assert_eq!(all(after) - all(before), 2, "a part for each worker");
 }
 

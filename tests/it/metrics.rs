@@ -143,6 +143,8 @@ fn assert_same(before: Option<&Snapshot>, snapshot: &Snapshot, seen: &Seen) {
     let steals = snapshot.steals;
     let all_steals = steals.own + steals.domain + steals.remote;
     assert_eq!(seen.sum("chiplet_domain_steals_total"), all_steals);
+    let moved = steals.rebalanced + steals.overflow;
+    assert_eq!(seen.sum("chiplet_domain_moved_total"), moved);
     for (domain, came) in snapshot.domains.iter().zip(&interval.domains) {
         let id = domain.id.0;
         let of = |name: &str| format!("chiplet_domain_{name}{{domain={id}}}");

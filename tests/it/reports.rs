@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::common::lists::Lists;
 use crate::common::{Gate, HANG, OpenOnDrop, builder, executor, hold, home, pass};
 use chiplet::snapshot::Latencies;
-use chiplet::{DomainId, Error, Query, Report, StealLevel};
+use chiplet::{DomainId, Error, Executor, LeftHome, Query, Report, StealConfig, Ticket};
 use parking_lot::Mutex;
 
 /// Whether `time` is the one value of the histogram, which keeps it to 7 %.
@@ -48,10 +48,10 @@ fn the_figures_are_the_counters() {
         let Report {
             domain,
             units,
-            level,
+            left_home,
             ..
         } = report;
-        assert_eq!((domain, units, level), (DomainId(0), 1, StealLevel::Own));
+        assert_eq!((domain, units, left_home), (DomainId(0), 1, None));
         let snapshot = executor.snapshot();
         let counted = snapshot.tables.iter().find(|counted| counted.id == table);
         let counted = counted.unwrap();
@@ -61,7 +61,7 @@ fn the_figures_are_the_counters() {
 }
 
 #[test]
-fn a_cut_query_tells_its_units_and_whether_siblings_took_some() {
+fn a_cut_query_tells_its_units_and_that_siblings_are_at_home_too() {
     let executor = executor(1, 4);
     let threads = Arc::new(Mutex::new(Vec::<ThreadId>::new()));
     let [coarse, scans] = [(); 2].map(|()| Arc::clone(&threads));
@@ -78,11 +78,8 @@ fn a_cut_query_tells_its_units_and_whether_siblings_took_some() {
         let threads = std::mem::take(&mut *threads.lock());
         assert_eq!(report.units as usize, threads.len() - 1);
         let stolen = threads.iter().any(|&scan| scan != threads[0]);
-        let level = match stolen {
-            true => StealLevel::Domain,
-            false => StealLevel::Own,
-        };
-        assert_eq!((report.level, report.domain), (level, DomainId(0)));
+        assert_eq!((report.left_home, report.domain), (None, DomainId(0)));
+        assert_eq!(executor.snapshot().steals.domain > 0, stolen);
         if stolen {
             return;
         }
@@ -113,41 +110,95 @@ fn what_another_domain_took_says_so() {
     );
     let at_home = home(&executor, table);
     for report in &reports {
-        assert_eq!(
-            report.level == StealLevel::Remote,
-            report.domain.0 != at_home
-        );
+        assert_eq!(report.left_home.is_some(), report.domain.0 != at_home);
     }
-    let remote = |report: &&Report| report.level == StealLevel::Remote;
-    let remote = reports.iter().filter(remote).count() as u64;
-    assert!(remote > 0);
-    assert_eq!(executor.snapshot().steals.remote, remote);
+    let stolen = counted(&executor, &reports)[3];
+    assert!(stolen > 0);
+}
+
+/// How many tasks stayed at home, were rebalanced, found it full, and were stolen, by their reports, which are all that
+/// there are. The counters say the same.
+fn counted(executor: &Executor, reports: &[Report]) -> [u64; 4] {
+    let of = |reasons: &[Option<LeftHome>]| {
+        let reports = reports.iter();
+        let reports = reports.filter(|report| reasons.contains(&report.left_home));
+        reports.count() as u64
+    };
+    let stolen = [LeftHome::StolenByIdle, LeftHome::StolenByBusy].map(Some);
+    let told = [
+        of(&[None]),
+        of(&[Some(LeftHome::Rebalanced)]),
+        of(&[Some(LeftHome::Overflow)]),
+        of(&stolen),
+    ];
+    let steals = executor.snapshot().steals;
+    let counts = [
+        steals.own,
+        steals.rebalanced,
+        steals.overflow,
+        steals.remote,
+    ];
+    assert_eq!(counts, told);
+    told
+}
+
+fn report<T>(ticket: Ticket<T>) -> Report {
+    let told = ticket.with_report().wait_for(HANG).expect("it is run");
+    told.unwrap().1
 }
 
 #[test]
-fn what_went_to_another_domain_at_its_submit_says_so() {
-    // Home holds one task besides those that run, so the others go on to queues whose workers are idle.
-    let executor = builder(4, 2).queue_limit(1).build().unwrap();
+fn what_its_home_had_no_room_for_says_so() {
+    // Home holds one task besides those that run, so the others go on to queues whose workers are idle. What waits is
+    // not worth a steal.
+    let patient = StealConfig::new().max_wait(Duration::MAX);
+    let executor = builder(4, 2).queue_limit(1).steal(patient);
+    let executor = executor.build().unwrap();
     let table = executor.add_closure_table("t", 1);
     let gate = Gate::default();
     let _open = OpenOnDrop(gate.clone());
-    let _held = hold(&executor, table, 2, &gate);
+    // One after the other: there is room for one.
+    let held = [(); 2].map(|()| hold(&executor, table, 1, &gate));
+    let waits = executor.spawn(table, || ());
     let at_home = home(&executor, table);
-    let mut away = 0;
-    for _ in 0..300 {
-        let submit = || executor.submit_fn(table, None, |_| ()).ok();
-        let tickets: Vec<_> = (0..4).filter_map(|_| submit()).collect();
-        for ticket in tickets {
-            let answer = ticket.with_report().wait_for(HANG).expect("it is run");
-            let report = answer.unwrap().1;
-            assert_eq!(
-                report.level == StealLevel::Remote,
-                report.domain.0 != at_home
-            );
-            away += u32::from(report.level == StealLevel::Remote);
+    let mut reports = Vec::new();
+    while reports.len() < 300 {
+        // None, if the workers of the others are not idle yet.
+        if let Ok(ticket) = executor.submit_fn(table, None, |_| ()) {
+            let report = report(ticket);
+            assert_ne!(report.domain.0, at_home);
+            reports.push(report);
         }
     }
-    assert!(away > 0);
+    gate.open();
+    reports.extend(held.into_iter().flatten().chain([waits]).map(report));
+    assert_eq!(counted(&executor, &reports), [3, 0, 300, 0]);
+}
+
+#[test]
+fn what_would_have_waited_longer_at_home_says_so() {
+    let executor = executor(2, 1);
+    let tables: Vec<_> = (0..12)
+        .map(|n| executor.add_closure_table(format!("t{n}"), 1))
+        .collect();
+    let (here, there): (Vec<_>, Vec<_>) = tables
+        .into_iter()
+        .partition(|&table| home(&executor, table) == 0);
+    let busy = || pass(Instant::now() + Duration::from_millis(1));
+    // So long do their tasks take.
+    let warm = |&table| report(executor.spawn(table, busy));
+    let mut reports: Vec<_> = here.iter().map(warm).collect();
+    // No worker is idle, so that none steals; and no table asks for too much.
+    let gates = [(); 2].map(|()| Gate::default());
+    let _open = gates.each_ref().map(|gate| OpenOnDrop(gate.clone()));
+    let mut tickets = hold(&executor, here[0], 1, &gates[0]);
+    tickets.extend(hold(&executor, there[0], 1, &gates[1]));
+    tickets.extend((0..18).map(|n| executor.spawn(here[n % here.len()], busy)));
+    gates[1].open();
+    gates[0].open();
+    reports.extend(tickets.into_iter().map(report));
+    let [_, rebalanced, overflow, _] = counted(&executor, &reports);
+    assert!(rebalanced > 0 && overflow == 0, "{rebalanced} {overflow}");
 }
 
 #[test]
@@ -180,7 +231,7 @@ fn a_batch_has_one_report_for_all_its_parts() {
     let ticket = executor.search_batch(table, batch(150)).with_report();
     let (answers, report) = ticket.wait().unwrap();
     assert_eq!(answers.len(), 150);
-    assert_eq!((report.units, report.level), (3, StealLevel::Own));
+    assert_eq!((report.units, report.left_home), (3, None));
     let counted = &executor.snapshot().tables[0];
     let first = counted.wait.percentile(0.0);
     assert!(report.wait <= first + first / 13 + Duration::from_micros(2));

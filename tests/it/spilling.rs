@@ -8,7 +8,7 @@ use std::thread;
 use crate::common::lists::Lists;
 use crate::common::rules::Rules;
 use crate::common::{Gate, HANG, OpenOnDrop, builder, hold, home, still};
-use chiplet::{Context, Executor, Query, StealLevel, Table};
+use chiplet::{Context, Executor, LeftHome, Query, Table};
 use parking_lot::{Condvar, Mutex};
 
 /// More than twice a domain's cache.
@@ -82,7 +82,7 @@ fn another_domain_takes_part_in_scanning_a_table_that_no_cache_keeps() {
     let table = executor.add_table("lists", lists);
     let (found, report) = executor.search(table, query).with_report().wait().unwrap();
     assert_eq!(Ok(found), whole);
-    assert_eq!(report.level, StealLevel::Remote);
+    assert_eq!(report.left_home, Some(LeftHome::StolenByIdle));
     assert!(report.units >= 3, "{report:?}");
     let total = executor.snapshot().total;
     assert_eq!((total.accepted, total.done), (1, 1));

@@ -27,6 +27,8 @@ impl Ledger {
         self.steals.own += snapshot.steals.own;
         self.steals.domain += snapshot.steals.domain;
         self.steals.remote += snapshot.steals.remote;
+        self.steals.rebalanced += snapshot.steals.rebalanced;
+        self.steals.overflow += snapshot.steals.overflow;
         self.remaps += snapshot.remaps;
         self.tables.added += tables.added;
         self.tables.removed += tables.removed;
@@ -66,6 +68,10 @@ impl Ledger {
             ("remaps", self.remaps),
             ("stolen in the domain", self.steals.domain),
             ("stolen from afar", self.steals.remote),
+            (
+                "moved at their submit",
+                self.steals.rebalanced + self.steals.overflow,
+            ),
             ("removed tables", self.tables.removed),
             ("removed tables checked by themselves", self.tables.checked),
         ] {
@@ -130,6 +136,9 @@ impl fmt::Display for Ledger {
                     "{}/{}/{}",
                     self.steals.own, self.steals.domain, self.steals.remote
                 )
+            }),
+            ("moved at submit: rebalanced/overflow", {
+                format!("{}/{}", self.steals.rebalanced, self.steals.overflow)
             }),
             ("remaps", self.remaps.to_string()),
             (

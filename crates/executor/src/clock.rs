@@ -1,9 +1,9 @@
 //! The system's time as decisions see it.
 //!
-//! Three readings a task are worth reading the processor's counter itself ([`quanta`]), where the system counts by that
+//! Two readings a task are worth reading the processor's counter itself ([`quanta`]), where the system counts by that
 //! too: it has then found that the counter runs evenly and alike on all cores. Elsewhere, and in a model, time is the
 //! system's clock. The two may drift apart by some millionths, so moments of one are never compared with the other's:
-//! a deadline, which callers give by the system's clock, becomes a time from now.
+//! deadlines, which callers give by the system's clock, are looked at by that.
 
 use std::time::Instant;
 
@@ -34,14 +34,6 @@ impl Clock {
         }
     }
 
-    /// The moment `at` of the system's clock, if it is `now`. The end of all time stands for what is later.
-    pub(crate) fn time(&self, at: Instant, now: Time) -> Time {
-        match &self.counter {
-            Some(_) => now + at.saturating_duration_since(crate::sync::now()),
-            None => self.by_system(at),
-        }
-    }
-
     fn by_system(&self, at: Instant) -> Time {
         Time::ZERO + at.saturating_duration_since(self.began)
     }
@@ -68,21 +60,6 @@ mod tests {
             let passed = last.since(first);
             assert!(passed <= (after_last - before).mul_f64(1.01), "{passed:?}");
             assert!(passed >= (before_last - after).mul_f64(0.99), "{passed:?}");
-        }
-    }
-
-    #[test]
-    fn a_deadline_is_as_far_away_as_the_systems_clock_says() {
-        const HOUR: Duration = Duration::from_secs(3_600);
-        let mut clocks = vec![Clock::start(), Clock::start()];
-        clocks[1].counter = None;
-        for clock in clocks {
-            let before = now();
-            let read = clock.now();
-            let left = clock.time(before + HOUR, read).since(read);
-            assert!(left <= HOUR.mul_f64(1.01), "{left:?}");
-            assert!(left + before.elapsed() >= HOUR.mul_f64(0.99), "{left:?}");
-            assert_eq!(clock.time(before, read).since(read), Duration::ZERO);
         }
     }
 }

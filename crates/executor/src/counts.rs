@@ -126,16 +126,21 @@ impl Counts {
     }
 }
 
-/// Tasks and scan units by the level of the steal ladder they were taken from.
+/// Tasks and scan units that workers have begun, by where they got them from. Each is counted once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Steals {
-    /// From its domain's queue, or its own scan units.
+    /// Tasks at home, and a worker's own scan units.
     pub own: u64,
     /// A sibling's scan units.
     pub domain: u64,
-    /// Another domain's, and tasks that ran outside their table's homes.
+    /// Stolen from another domain ([`LeftHome::StolenByBusy`](crate::LeftHome), `StolenByIdle`).
     pub remote: u64,
+    /// Tasks that their submit queued away from home, because they would have waited longer there
+    /// ([`LeftHome::Rebalanced`](crate::LeftHome)).
+    pub rebalanced: u64,
+    /// Tasks that their submit queued away from home, because that was full ([`LeftHome::Overflow`](crate::LeftHome)).
+    pub overflow: u64,
 }
 
 impl Steals {
@@ -144,5 +149,7 @@ impl Steals {
         self.own += other.own;
         self.domain += other.domain;
         self.remote += other.remote;
+        self.rebalanced += other.rebalanced;
+        self.overflow += other.overflow;
     }
 }

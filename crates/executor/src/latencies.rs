@@ -1,4 +1,4 @@
-//! Durations as a histogram: counts, mean, percentiles.
+//! Durations as a histogram: counts, sums, percentiles.
 
 use std::time::Duration;
 
@@ -50,7 +50,11 @@ impl Latencies {
     pub(crate) fn record_many(&mut self, nanos: u64, tasks: u64) {
         let nanos = nanos.min(LONGEST);
         self.count += tasks;
-        self.sum = self.sum.saturating_add(nanos.saturating_mul(tasks));
+        let sum = match tasks {
+            1 => nanos,
+            _ => nanos.saturating_mul(tasks),
+        };
+        self.sum = self.sum.saturating_add(sum);
         let bucket = bucket(nanos);
         match self.counts.get_mut(bucket.wrapping_sub(self.first)) {
             Some(count) => *count += tasks,
@@ -120,11 +124,6 @@ impl Latencies {
         Duration::from_nanos(self.sum)
     }
 
-    /// The mean; zero without values.
-    pub fn mean(&self) -> Duration {
-        Duration::from_nanos(self.sum.checked_div(self.count).unwrap_or(0))
-    }
-
     /// The largest value, to the histogram's precision; zero without values.
     pub fn max(&self) -> Duration {
         let largest = self.buckets().last();
@@ -176,7 +175,7 @@ mod tests {
             );
         }
         assert_eq!(latencies.count(), 1_000);
-        assert_eq!(latencies.mean(), Duration::from_nanos(500_500));
+        assert_eq!(latencies.sum(), Duration::from_nanos(500_500_000));
     }
 
     #[test]

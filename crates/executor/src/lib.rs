@@ -33,8 +33,8 @@ mod with_report;
 
 pub use block::{Block, BlockAnswers};
 pub use chiplet_policy::{
-    Home, Homes, Placement, PlannerConfig, Rates, RemapReason, SplitConfig, StealConfig,
-    StealLevel, TableId,
+    Home, Homes, LeftHome, Placement, PlannerConfig, Rates, RemapReason, SplitConfig, StealConfig,
+    TableId,
 };
 pub use chiplet_table::Class;
 pub use chiplet_topology::pin::Pin;

@@ -7,10 +7,20 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 
+use chiplet_policy::{Homes, Time};
+use chiplet_topology::DomainId;
+
 use crate::checks::checks;
 use crate::counts::End;
-use crate::engine::completion::{Completion, end_of};
+use crate::engine::completion::end_of;
+use crate::engine::live::Live;
+use crate::engine::registry::{Common, Index, Registry};
+use crate::engine::task::Header;
 use crate::error::Error;
+use crate::jobs::closure::Closure;
+use crate::options::TableOptions;
+use crate::report::Record;
+use crate::sync::now;
 
 struct CountWakes(AtomicUsize);
 
@@ -26,18 +36,46 @@ fn counting() -> (StdArc<CountWakes>, Waker) {
     (wakes, waker)
 }
 
+/// One that nobody has begun, with or without a deadline.
+fn new_task<T>() -> Arc<Live<T, Closure>> {
+    let common = Common {
+        executor: 0,
+        timer: StdArc::default(),
+        cores: StdArc::default(),
+        began: now(),
+    };
+    let registry = Registry::new(common, 1);
+    let id = registry.reserve();
+    let (options, homes) = (TableOptions::default(), Homes::single(DomainId(0)));
+    registry.publish(id, "t".into(), Index::default(), options, homes);
+    let entry = registry.refer(id).expect("it was published");
+    let header = Header::new(entry, Time::ZERO, None, Default::default());
+    Arc::new(Live::new(header, Closure, ()))
+}
+
+/// Its worker answers it.
+fn tell<T>(task: &Live<T, Closure>, answer: T) {
+    task.tell(Ok((answer, Record::idle(DomainId(0)))));
+}
+
+/// Its ticket asks, whose deadline has passed or has not.
+fn ask<T>(task: &Live<T, Closure>, waker: &Waker, due: bool) -> Poll<Result<T, Error>> {
+    let asked = task.ask(waker, due);
+    asked.map(|told| told.map(|(answer, _)| answer))
+}
+
 fn a_result_is_seen_or_its_waker_is_called() {
-    let completion = Arc::new(Completion::new());
+    let task = new_task();
     let (wakes, waker) = counting();
     let worker = {
-        let completion = Arc::clone(&completion);
-        thread::spawn(move || completion.end(Ok(7)))
+        let task = Arc::clone(&task);
+        thread::spawn(move || tell(&task, 7))
     };
-    let shown = completion.is_ended();
-    let first = completion.poll(&waker, false);
+    let shown = task.header.is_ended();
+    let first = ask(&task, &waker, false);
     assert!(first.is_ready() || !shown, "what has ended has an answer");
     worker.join().unwrap();
-    assert!(completion.is_ended());
+    assert!(task.header.is_ended());
     match first {
         Poll::Ready(result) => assert_eq!(result, Ok(7)),
         Poll::Pending => {
@@ -46,24 +84,24 @@ fn a_result_is_seen_or_its_waker_is_called() {
                 1,
                 "a pending poll is followed by one wake"
             );
-            assert_eq!(completion.poll(&waker, false), Poll::Ready(Ok(7)));
+            assert_eq!(ask(&task, &waker, false), Poll::Ready(Ok(7)));
         }
     }
 }
 
 /// It has moved to another task of its runtime: the waker that it left last is called, or an earlier one before that.
 fn a_ticket_that_moves_is_woken_where_it_is() {
-    let completion = Arc::new(Completion::new());
+    let task = new_task();
     let wakers = [counting(), counting()];
     let worker = {
-        let completion = Arc::clone(&completion);
-        thread::spawn(move || completion.end(Ok(7)))
+        let task = Arc::clone(&task);
+        thread::spawn(move || tell(&task, 7))
     };
     let polls = wakers
         .each_ref()
-        .map(|(_, waker)| match completion.is_ended() {
+        .map(|(_, waker)| match task.header.is_ended() {
             true => None,
-            false => Some(completion.poll(waker, false).is_pending()),
+            false => Some(ask(&task, waker, false).is_pending()),
         });
     worker.join().unwrap();
     if polls[1] == Some(true) {
@@ -73,22 +111,22 @@ fn a_ticket_that_moves_is_woken_where_it_is() {
 
 /// A ticket that has polled, and goes: `cancel` tells whether the task may still start then.
 fn goes(cancel: bool) {
-    let completion = Arc::new(Completion::new());
+    let task = new_task();
     let (wakes, waker) = counting();
     let answer = StdArc::new(());
     let worker = {
-        let (completion, answer) = (Arc::clone(&completion), StdArc::clone(&answer));
-        thread::spawn(move || match completion.stop_reason() {
+        let (task, answer) = (Arc::clone(&task), StdArc::clone(&answer));
+        thread::spawn(move || match task.header.stop_reason() {
             None => {
-                completion.end(Ok(answer));
+                tell(&task, answer);
                 None
             }
             reason => reason,
         })
     };
-    let polled = completion.poll(&waker, false);
+    let polled = ask(&task, &waker, false);
     if polled.is_pending() {
-        completion.abandon(cancel);
+        task.leave(cancel);
     }
     let stopped = worker.join().unwrap();
     assert!(stopped.is_none() || cancel && stopped == Some(Error::Cancelled));
@@ -107,17 +145,17 @@ fn a_task_is_either_run_or_cancelled_and_leaves_nothing_behind() {
 
 /// A shutdown ends a task in its queue, while its ticket finds the deadline passed: that is told and counted, or this.
 fn a_task_that_ends_in_its_queue_is_told_what_is_counted() {
-    let completion = Arc::new(Completion::<u32>::new());
+    let task = new_task::<u32>();
     let (_, waker) = counting();
     let reaper = {
-        let completion = Arc::clone(&completion);
-        thread::spawn(move || completion.end_queued(Error::ShutDown))
+        let task = Arc::clone(&task);
+        thread::spawn(move || task.end_in_queue(Error::ShutDown))
     };
-    let first = completion.poll(&waker, true);
+    let first = ask(&task, &waker, true);
     let counted = reaper.join().unwrap();
     let told = match first {
         Poll::Ready(_) => first,
-        Poll::Pending => completion.poll(&waker, true),
+        Poll::Pending => ask(&task, &waker, true),
     };
     let expected = match counted {
         End::Expired => Error::Expired,
@@ -128,31 +166,31 @@ fn a_task_that_ends_in_its_queue_is_told_what_is_counted() {
 
 /// Worker, timer and ticket meet: the ticket is told once, and what it is told is what the worker counts.
 fn a_deadline_and_an_answer_agree_on_one_end() {
-    let completion = Arc::new(Completion::new());
+    let task = new_task();
     let (wakes, waker) = counting();
     let worker = {
-        let completion = Arc::clone(&completion);
-        thread::spawn(move || match completion.stop_reason() {
+        let task = Arc::clone(&task);
+        thread::spawn(move || match task.header.stop_reason() {
             None => {
-                let counted = completion.settle(End::Done);
-                completion.end(Ok(7));
+                let counted = task.header.settle(End::Done);
+                tell(&task, 7);
                 counted
             }
             Some(reason) => end_of::<u32>(&Err(reason)),
         })
     };
     let timer = {
-        let completion = Arc::clone(&completion);
-        thread::spawn(move || completion.expire())
+        let task = Arc::clone(&task);
+        thread::spawn(move || task.header.expire())
     };
-    let first = completion.poll(&waker, false);
+    let first = ask(&task, &waker, false);
     timer.join().unwrap();
     let counted = worker.join().unwrap();
     let told = match first {
         Poll::Ready(result) => result,
         Poll::Pending => {
             assert_eq!(wakes.0.load(Ordering::Acquire), 1, "it is woken once");
-            match completion.poll(&waker, false) {
+            match ask(&task, &waker, false) {
                 Poll::Ready(result) => result,
                 Poll::Pending => panic!("both have ended it"),
             }
@@ -168,20 +206,20 @@ fn a_deadline_and_an_answer_agree_on_one_end() {
 /// A ticket that finds its deadline passed is told so at once, unless the answer is being counted; its worker counts
 /// the same.
 fn a_late_poll_and_an_answer_agree_on_one_end() {
-    let completion = Arc::new(Completion::new());
+    let task = new_task();
     let (_, waker) = counting();
     let worker = {
-        let completion = Arc::clone(&completion);
+        let task = Arc::clone(&task);
         thread::spawn(move || {
-            if completion.stop_reason().is_some() {
+            if task.header.stop_reason().is_some() {
                 return None;
             }
-            let counted = completion.settle(End::Done);
-            completion.end(Ok(7));
+            let counted = task.header.settle(End::Done);
+            tell(&task, 7);
             Some(counted)
         })
     };
-    let first = completion.poll(&waker, true);
+    let first = ask(&task, &waker, true);
     let counted = worker.join().unwrap();
     match first {
         Poll::Ready(Ok(answer)) => assert_eq!((answer, counted), (7, Some(End::Done))),
@@ -191,7 +229,7 @@ fn a_late_poll_and_an_answer_agree_on_one_end() {
         }
         Poll::Pending => {
             assert_eq!(counted, Some(End::Done));
-            assert_eq!(completion.poll(&waker, true), Poll::Ready(Ok(7)));
+            assert_eq!(ask(&task, &waker, true), Poll::Ready(Ok(7)));
         }
     }
 }

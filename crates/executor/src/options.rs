@@ -4,7 +4,7 @@ use chiplet_policy::settings;
 use chiplet_table::Class;
 
 use crate::scheduler::Terms;
-use crate::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 settings! {
     /// How a table's tasks are treated beside other tables'
@@ -45,23 +45,14 @@ settings! {
 }
 
 /// A queue limit that stands for none of its own; no queue is that long.
-const EXECUTORS: usize = usize::MAX;
+const EXECUTORS: u64 = (1 << 31) - 1;
 
-/// A table's options, read by every submit. Each is kept by itself: a submit that comes while they are changed may see
-/// one as it was and another as it is.
-pub(crate) struct KeptOptions {
-    weight: AtomicU32,
-    queue_limit: AtomicUsize,
-    class: AtomicU8,
-}
+/// A table's options in one word, read by every submit: the weight, the limit, and whether it is of the first class.
+pub(crate) struct KeptOptions(AtomicU64);
 
 impl KeptOptions {
     pub(crate) fn new(options: TableOptions) -> Self {
-        let kept = Self {
-            weight: AtomicU32::new(0),
-            queue_limit: AtomicUsize::new(0),
-            class: AtomicU8::new(0),
-        };
+        let kept = Self(AtomicU64::new(0));
         kept.set(options);
         kept
     }
@@ -71,29 +62,25 @@ impl KeptOptions {
             true => TableOptions::default().weight,
             false => options.weight.clamp(0.01, 100.0),
         };
-        self.weight.store(weight.to_bits(), Ordering::Relaxed);
-        let limit = options.queue_limit.unwrap_or(EXECUTORS);
-        self.queue_limit.store(limit, Ordering::Relaxed);
-        self.class.store(options.class as u8, Ordering::Relaxed);
+        let limit = options
+            .queue_limit
+            .map_or(EXECUTORS, |limit| (limit as u64).min(EXECUTORS - 1));
+        let word = u64::from(weight.to_bits()) << 32 | limit << 1 | options.class as u64;
+        self.0.store(word, Ordering::Relaxed);
     }
 
+    #[inline]
     pub(crate) fn get(&self) -> TableOptions {
+        let word = self.0.load(Ordering::Relaxed);
+        let limit = word >> 1 & EXECUTORS;
         TableOptions::new()
-            .weight(f32::from_bits(self.weight.load(Ordering::Relaxed)))
-            .queue_limit(self.queue_limit())
-            .class(self.class())
-    }
-
-    pub(crate) fn queue_limit(&self) -> Option<usize> {
-        let limit = self.queue_limit.load(Ordering::Relaxed);
-        (limit != EXECUTORS).then_some(limit)
-    }
-
-    pub(crate) fn class(&self) -> Class {
-        Class::ALL[usize::from(self.class.load(Ordering::Relaxed))]
+            .weight(f32::from_bits((word >> 32) as u32))
+            .queue_limit((limit != EXECUTORS).then_some(limit as usize))
+            .class(Class::ALL[(word & 1) as usize])
     }
 
     /// What a queue is told with a task of `class`.
+    #[inline]
     pub(crate) fn terms(&self, class: Class) -> Terms {
         let options = self.get();
         Terms {

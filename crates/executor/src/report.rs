@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use chiplet_policy::StealLevel;
+use chiplet_policy::{LeftHome, StealLevel};
 use chiplet_topology::DomainId;
 
 /// How one task was served ([`Ticket::with_report`](crate::Ticket::with_report)). The times are those that the
@@ -25,10 +25,9 @@ pub struct Report {
     /// hand in it: the batch was empty, or none of its parts ended before its deadline. Then the times are zero and
     /// the domain is the table's main home.
     pub units: u32,
-    /// How far the task came; of several pieces the farthest. [`StealLevel::Own`]: from the queue of the worker's
-    /// domain, or its own deque. [`StealLevel::Domain`]: from a sibling's deque. [`StealLevel::Remote`]: from another
-    /// domain, or run outside its table's homes, as when its submit queued it elsewhere.
-    pub level: StealLevel,
+    /// Why another domain ran it than the home that its submit chose, if one did; of several pieces the reason of the
+    /// one that came farthest. [`Steals`](crate::Steals) counts the same.
+    pub left_home: Option<LeftHome>,
 }
 
 /// What a task's ticket gets.
@@ -51,7 +50,7 @@ impl From<Record> for Report {
             service: Duration::from_nanos(record.service),
             domain: record.domain,
             units: record.units,
-            level: record.level,
+            left_home: record.level.left_home(),
         }
     }
 }
@@ -98,11 +97,11 @@ mod tests {
         assert_eq!((report.units, report.domain), (0, DomainId(7)));
         report.add(part(5, 1, 0, StealLevel::Own));
         assert_eq!(report, part(5, 1, 0, StealLevel::Own));
-        report.add(part(3, 10, 1, StealLevel::Remote));
+        report.add(part(3, 10, 1, StealLevel::Away(LeftHome::Overflow)));
         report.add(part(4, 100, 0, StealLevel::Own));
         let expected = Record {
             units: 3,
-            ..part(3, 111, 0, StealLevel::Remote)
+            ..part(3, 111, 0, StealLevel::Away(LeftHome::Overflow))
         };
         assert_eq!(report, expected);
     }

@@ -13,11 +13,13 @@ use crate::error::{Error, SubmitError};
 use crate::report::Answer;
 use crate::sync::{now, park_timeout, thread, thread_local};
 
-enum Inner<T> {
-    Live(Arc<dyn Outcome<T>>),
+/// What a ticket has besides a task.
+enum Besides {
+    Nothing,
+    /// It never had a task.
     Refused(SubmitError),
-    /// The answer has been given, or the ticket was detached.
-    Spent,
+    /// Set by the first poll that finds no answer, if the task has a deadline.
+    Alarm(Alarm),
 }
 
 /// A claim on one task's answer.
@@ -36,45 +38,42 @@ enum Inner<T> {
 /// Polling a ticket again after it was ready panics, as other futures do.
 #[must_use = "dropping a ticket cancels its task; use `detach` to let it run unobserved"]
 pub struct Ticket<T> {
-    inner: Inner<T>,
-    /// Set by the first poll that finds no answer, if the task has a deadline.
-    alarm: Option<Alarm>,
+    /// Until the answer has been given, or the ticket was detached.
+    task: Option<Arc<dyn Outcome<T>>>,
+    besides: Besides,
 }
 
 impl<T> Ticket<T> {
     pub(crate) fn live(task: Arc<dyn Outcome<T>>) -> Self {
         Self {
-            inner: Inner::Live(task),
-            alarm: None,
+            task: Some(task),
+            besides: Besides::Nothing,
         }
     }
 
     pub(crate) fn refused(reason: SubmitError) -> Self {
         Self {
-            inner: Inner::Refused(reason),
-            alarm: None,
+            task: None,
+            besides: Besides::Refused(reason),
         }
     }
 
     /// Why the task was never accepted, if it was not. The same error is what the ticket resolves to.
     pub fn refusal(&self) -> Option<SubmitError> {
-        match &self.inner {
-            Inner::Refused(reason) => Some(*reason),
-            Inner::Live(_) | Inner::Spent => None,
+        match self.besides {
+            Besides::Refused(reason) => Some(reason),
+            Besides::Nothing | Besides::Alarm(_) => None,
         }
     }
 
     /// Whether the task has ended or its deadline has passed, so that waiting would not block.
     pub fn is_finished(&self) -> bool {
-        match &self.inner {
-            Inner::Live(task) => {
-                if task.header().is_due() {
-                    task.expire();
-                }
-                task.completion().is_ended()
+        self.task.as_ref().is_none_or(|task| {
+            if task.header().is_due() {
+                task.expire();
             }
-            Inner::Refused(_) | Inner::Spent => true,
-        }
+            task.header().is_ended()
+        })
     }
 
     /// Blocks this thread until the task has ended or its deadline has passed.
@@ -85,11 +84,19 @@ impl<T> Ticket<T> {
     /// as by dropping the ticket. [`Context::block_in_place`](chiplet_table::Context::block_in_place) allows such a
     /// wait.
     pub fn wait(mut self) -> Result<T, Error> {
-        let answer = match self.ready() {
-            Some(answer) => answer,
-            None => self.block(None).unwrap_or(Err(Error::WouldDeadlock)),
+        let answer = match &self.task {
+            Some(task) => task.answer(),
+            None => None,
         };
-        answer.map(|(answer, _)| answer)
+        match answer {
+            Some(answer) => {
+                self.leave();
+                // Nothing is left in it to drop.
+                std::mem::forget(self);
+                answer
+            }
+            None => self.block_on().map(|(answer, _)| answer),
+        }
     }
 
     /// Like [`Ticket::wait`], for at most `time`; `None` if there is no result by then. The ticket stays valid.
@@ -104,7 +111,7 @@ impl<T> Ticket<T> {
     /// Lets the task run without anyone waiting for it.
     pub fn detach(mut self) {
         if let Some(task) = self.leave() {
-            task.completion().abandon(false);
+            task.abandon(false);
         }
     }
 
@@ -115,28 +122,31 @@ impl<T> Ticket<T> {
 
     pub(crate) fn block(&mut self, until: Option<Instant>) -> Option<Result<Answer<T>, Error>> {
         self.wait_awake();
-        if let Some(result) = self.ready() {
-            return Some(result);
-        }
         with_waker(|waker| self.park(waker, until))
+    }
+
+    /// As [`Ticket::block`], however long it takes.
+    #[inline(never)]
+    pub(crate) fn block_on(&mut self) -> Result<Answer<T>, Error> {
+        self.block(None).unwrap_or(Err(Error::WouldDeadlock))
     }
 
     /// Waits for a moment, before this thread goes to sleep. Inside a task of its own executor nothing is worth waiting
     /// for.
     pub(crate) fn wait_awake(&self) {
-        let Inner::Live(task) = &self.inner else {
+        let Some(task) = &self.task else {
             return;
         };
-        let completion = task.completion();
-        if !completion.is_ended() && !is_own(&**task) {
-            let cores = &task.header().entry.cores;
-            cores.wait_awake(|| completion.is_ended());
+        let header = task.header();
+        if !header.is_ended() && !is_own(&**task) {
+            let cores = &header.entry.common.cores;
+            cores.wait_awake(|| header.is_ended());
         }
     }
 
     /// Whether this thread must not wait for it ([`Error::WouldDeadlock`]).
     pub(crate) fn would_deadlock(&self) -> bool {
-        matches!(&self.inner, Inner::Live(task) if is_own(&**task))
+        self.task.as_ref().is_some_and(|task| is_own(&**task))
     }
 
     /// Waits for the answer, the deadline or `until`. The deadline needs no alarm: this thread wakes up for it.
@@ -156,31 +166,17 @@ impl<T> Ticket<T> {
         }
     }
 
-    /// The answer, if it is there.
-    #[inline]
-    fn ready(&mut self) -> Option<Result<Answer<T>, Error>> {
-        let Inner::Live(task) = &self.inner else {
-            return None;
-        };
-        let result = task.completion().ready()?;
-        self.leave();
-        Some(result)
-    }
-
     /// The result if there is one, else the deadline if it is still to come. A deadline that has passed is a result,
     /// unless the answer is just being counted: then it is about to come.
     pub(crate) fn ask(
         &mut self,
         waker: &Waker,
     ) -> Result<Result<Answer<T>, Error>, Option<Instant>> {
-        let task = match &self.inner {
-            Inner::Live(task) => task,
-            Inner::Refused(reason) => {
-                let reason = *reason;
-                self.inner = Inner::Spent;
-                return Ok(Err(Error::Refused(reason)));
-            }
-            Inner::Spent => panic!("a ticket was polled after it had given its answer"),
+        let Some(task) = &self.task else {
+            return match std::mem::replace(&mut self.besides, Besides::Nothing) {
+                Besides::Refused(reason) => Ok(Err(Error::Refused(reason))),
+                _ => panic!("a ticket was polled after it had given its answer"),
+            };
         };
         let header = task.header();
         let due = header.is_due();
@@ -189,7 +185,7 @@ impl<T> Ticket<T> {
                 self.leave();
                 Ok(result)
             }
-            Poll::Pending => Err(header.expires.filter(|_| !due)),
+            Poll::Pending => Err(header.deadline().filter(|_| !due)),
         }
     }
 
@@ -211,21 +207,18 @@ impl<T> Ticket<T> {
 
     /// Has the timer end the task at its deadline, which wakes whoever has polled.
     fn set_alarm(&mut self, deadline: Instant) {
-        if let Inner::Live(task) = &self.inner
-            && self.alarm.is_none()
-        {
+        if let (Some(task), Besides::Nothing) = (&self.task, &self.besides) {
             let expires: Arc<dyn Expire> = Arc::clone(task) as _;
-            self.alarm = timer(&**task).set(deadline, Arc::downgrade(&expires));
+            let alarm = timer(&**task).set(deadline, Arc::downgrade(&expires));
+            self.besides = alarm.map_or(Besides::Nothing, Besides::Alarm);
         }
     }
 
     /// Lets go of the task and takes the alarm back. Says which task it was.
     #[inline]
     fn leave(&mut self) -> Option<Arc<dyn Outcome<T>>> {
-        let Inner::Live(task) = std::mem::replace(&mut self.inner, Inner::Spent) else {
-            return None;
-        };
-        if let Some(alarm) = self.alarm.take() {
+        let task = self.task.take()?;
+        if let Besides::Alarm(alarm) = self.besides {
             timer(&*task).take_back(alarm);
         }
         Some(task)
@@ -234,11 +227,11 @@ impl<T> Ticket<T> {
 
 /// Whether this thread is a worker of the task's executor, and nobody takes tasks in its place.
 fn is_own<T>(task: &dyn Outcome<T>) -> bool {
-    current::executor() == Some(task.header().executor) && !current::is_covered()
+    current::executor() == Some(task.header().entry.common.executor) && !current::is_covered()
 }
 
 fn timer<T>(task: &dyn Outcome<T>) -> &Timer {
-    &task.header().entry.timer
+    &task.header().entry.common.timer
 }
 
 /// The earlier of two instants, of which none may ever come.
@@ -283,9 +276,10 @@ impl<T> Future for Ticket<T> {
 }
 
 impl<T> Drop for Ticket<T> {
+    #[inline]
     fn drop(&mut self) {
         if let Some(task) = self.leave() {
-            task.completion().abandon(true);
+            task.abandon(true);
         }
     }
 }
@@ -294,10 +288,11 @@ impl<T> std::fmt::Debug for Ticket<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // Unlike `is_finished` it does not expire a task that is due: that calls its waker, and whoever formats a
         // ticket may hold the locks that the waker takes.
-        let finished = match &self.inner {
-            Inner::Live(task) => task.header().is_due() || task.completion().is_ended(),
-            Inner::Refused(_) | Inner::Spent => true,
+        let ended = |task: &Arc<dyn Outcome<T>>| {
+            let header = task.header();
+            header.is_due() || header.is_ended()
         };
+        let finished = self.task.as_ref().is_none_or(ended);
         f.debug_struct("Ticket")
             .field("finished", &finished)
             .finish_non_exhaustive()

@@ -22,12 +22,12 @@ impl<T> Ticket<T> {
     /// costs nothing extra, because the counters measure the same.
     ///
     /// ```
-    /// use chiplet_executor::{Executor, StealLevel, Topology};
+    /// use chiplet_executor::{Executor, Topology};
     ///
     /// let executor = Executor::builder().topology(Topology::uniform(1, 2, 32 << 20)).build()?;
     /// let table = executor.add_closure_table("songs", 1 << 20);
     /// let (answer, report) = executor.spawn(table, || 6 * 7).with_report().wait()?;
-    /// assert_eq!((answer, report.units, report.level), (42, 1, StealLevel::Own));
+    /// assert_eq!((answer, report.units, report.left_home), (42, 1, None));
     /// println!("waited {:?}, took {:?}", report.wait, report.service);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -45,8 +45,7 @@ impl<T> WithReport<T> {
     /// # Errors
     /// As [`Ticket::wait`].
     pub fn wait(mut self) -> Result<(T, Report), Error> {
-        let answer = self.0.block(None).unwrap_or(Err(Error::WouldDeadlock));
-        answer.map(with_report)
+        self.0.block_on().map(with_report)
     }
 
     /// As [`Ticket::wait_for`].

@@ -14,6 +14,7 @@
 //! | all of these, kept up to date | [`Planner`] |
 //! | which waiting task is next, which are refused? | [`queue::Queue`] |
 //! | into which queue does a task go? | [`route::choose`] |
+//! | why did a task leave its home? | [`LeftHome`] |
 //! | whom does a task wake, who may sleep, who helps whom? | [`group::Group`] |
 //! | how much of an IVF query does a core scan next? | [`next_unit`] |
 //! | may an idle or a busy core help another domain? | [`is_worth_crossing`], [`has_surplus_worker`], [`ladder`] |
@@ -34,6 +35,7 @@ mod settings;
 
 pub mod group;
 pub mod ladder;
+mod left_home;
 mod mapper;
 mod neighbours;
 mod overload;
@@ -51,6 +53,7 @@ mod trigger;
 mod wait;
 mod window;
 
+pub use left_home::{LeftHome, StealLevel};
 pub use mapper::{
     Assignment, Balance, Demand, DomainSpec, DomainTally, MapperConfig, PlaceBy, assign_home,
     assign_homes, balance, homes_wanted, hot_cold,
@@ -62,9 +65,8 @@ pub use planner::{MemoryChange, MemoryStep, Planner, PlannerConfig, Remap};
 pub use speed::Speed;
 pub use split::{Hands, SplitConfig, next_unit};
 pub use steal::{
-    Backlog, LEAST_COLD, NEAR, Staff, StealConfig, StealLevel, can_donate, can_help_far,
-    choose_victim, has_surplus_worker, is_worth_crossing, is_worth_rebalancing,
-    is_worth_stealing_while_busy,
+    Backlog, LEAST_COLD, NEAR, Staff, StealConfig, can_donate, can_help_far, choose_victim,
+    has_surplus_worker, is_worth_crossing, is_worth_rebalancing, is_worth_stealing_while_busy,
 };
 pub use table_id::TableId;
 pub use time::Time;

@@ -319,16 +319,6 @@ impl Placement {
         }
     }
 
-    /// Number of tables placed.
-    pub fn len(&self) -> usize {
-        self.homes.len()
-    }
-
-    /// Whether no table is placed.
-    pub fn is_empty(&self) -> bool {
-        self.homes.is_empty()
-    }
-
     /// The placement that follows this one: these homes and no others, at the next version.
     #[doc(hidden)]
     pub fn next(&self, homes: impl IntoIterator<Item = (TableId, Homes)>) -> Self {

@@ -6,14 +6,14 @@ use chiplet_table::Class;
 
 use crate::group::{Crossing, Faces};
 use crate::queue::{Pace, Refusal};
-use crate::{TableId, is_worth_rebalancing, overflow_domains};
+use crate::{LeftHome, TableId, is_worth_rebalancing, overflow_domains};
 
 /// Shorter waits are not compared with other groups': reading what they show costs a cache miss.
 pub(crate) const LONG_WAIT: Duration = Duration::from_micros(200);
 
 /// Of two homes of a table the one where a task of `class` waits less: the power of two choices (Mitzenmacher, IEEE
 /// Transactions on Parallel and Distributed Systems 12, 2001).
-#[inline]
+#[inline(always)]
 pub fn shorter(faces: &impl Faces, [first, second]: [usize; 2], class: Class, pace: Pace) -> usize {
     let wait = |group| faces.wait(group, class, pace);
     match first != second && wait(second) < wait(first) {
@@ -25,7 +25,7 @@ pub fn shorter(faces: &impl Faces, [first, second]: [usize; 2], class: Class, pa
 /// The group that should get a task of `table` and `class` instead of its home, if any: its queue is so much shorter
 /// that a cold cache is worth it. So queues stay alike. A table over its share waits at home: others need not pay for
 /// it.
-#[inline]
+#[inline(always)]
 pub fn evens_out(
     faces: &impl Faces,
     crossing: &Crossing,
@@ -35,11 +35,23 @@ pub fn evens_out(
     if pace == Pace::OverShare || !crossing.is_priced() {
         return None;
     }
-    let wait = |group| faces.wait(group, class, Pace::Within);
-    let at_home = wait(home);
-    if at_home < LONG_WAIT {
-        return None;
+    let at_home = faces.wait(home, class, Pace::Within);
+    match at_home < LONG_WAIT {
+        true => None,
+        false => much_shorter(faces, home, table, class, at_home),
     }
+}
+
+/// A group whose queue is so much shorter than that of `home`, where it is so long.
+#[cold]
+fn much_shorter(
+    faces: &impl Faces,
+    home: usize,
+    table: TableId,
+    class: Class,
+    at_home: Duration,
+) -> Option<usize> {
+    let wait = |group| faces.wait(group, class, Pace::Within);
     let nearest = faces.nearest(home);
     // To another socket only where its own has no other domain.
     let among = match nearest.of_socket() {
@@ -62,28 +74,21 @@ pub fn nearest_spare(faces: &impl Faces, crossing: &Crossing, group: usize) -> O
     nearest.find(|&other| faces.is_spare(other))
 }
 
-/// Where a task may be put, as [`choose`] asks for it.
-pub trait Queues<L> {
-    /// The group that is its table's home now.
-    fn home(&mut self) -> usize;
-
-    /// The group that should have it instead ([`evens_out`]).
-    fn evened(&mut self, home: usize) -> Option<usize>;
-
-    /// The group that takes what `home` has no place for ([`nearest_spare`]).
-    fn spare(&mut self, home: usize) -> Option<usize>;
-
-    /// How many groups there are.
-    fn groups(&self) -> usize;
-
-    /// Puts `load` into a group's queue, or hands it back.
-    fn push(&mut self, group: usize, load: L) -> Result<Pace, (Refusal, L)>;
+/// Which queue [`choose`] tries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum To {
+    /// The table's home, which may be another one by now.
+    Home,
+    /// This group's, and why it is that if it is not home.
+    Group(usize, Option<LeftHome>),
+    /// That of the group that takes what this one has no place for ([`nearest_spare`]): [`LeftHome::Overflow`].
+    SpareOf(usize),
 }
 
 /// A load that no queue has taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unplaced<L> {
-    /// Its home.
+    /// Its home, or the group that was tried.
     pub home: usize,
     /// Why that has refused it.
     pub refusal: Refusal,
@@ -91,100 +96,102 @@ pub struct Unplaced<L> {
     pub load: L,
 }
 
-/// Puts `load` into a queue: that of its table's home, unless another should have it. If the home is full, a group with
-/// workers to spare gets it, which is better than a refusal. Returns how fast the table's tasks come, if it is at home.
-#[inline]
-pub fn choose<L>(queues: &mut impl Queues<L>, load: L) -> Result<Option<Pace>, Unplaced<L>> {
-    let mut home = queues.home();
-    let load = match queues.evened(home) {
-        None => load,
-        Some(other) => match queues.push(other, load) {
-            Ok(_) => return Ok(None),
-            Err((_, load)) => load,
-        },
-    };
-    let (mut refusal, mut load) = match queues.push(home, load) {
-        Ok(pace) => return Ok(Some(pace)),
-        Err(refused) => refused,
-    };
+/// Puts `load` into a queue by `push`: that of its `home`, unless it should be `evened` out ([`evens_out`]). If the home
+/// is full, a group with workers to spare gets it, which is better than a refusal. `groups` is how many there are.
+/// Returns how fast the table's tasks come, if it is at home.
+#[inline(always)]
+pub fn choose<L>(
+    groups: usize,
+    (home, evened): (usize, Option<usize>),
+    load: L,
+    mut push: impl FnMut(To, L) -> Result<Pace, Unplaced<L>>,
+) -> Result<Option<Pace>, Unplaced<L>> {
+    let left_home = evened.map(|_| LeftHome::Rebalanced);
+    match push(To::Group(evened.unwrap_or(home), left_home), load) {
+        Ok(pace) => Ok(evened.is_none().then_some(pace)),
+        Err(unplaced) => elsewhere(
+            groups,
+            evened.is_some(),
+            Unplaced { home, ..unplaced },
+            push,
+        ),
+    }
+}
+
+/// The rest of [`choose`], for a load that its home has refused, or the group that should have had it instead.
+#[cold]
+#[inline(never)]
+fn elsewhere<L>(
+    groups: usize,
+    evened: bool,
+    mut unplaced: Unplaced<L>,
+    mut push: impl FnMut(To, L) -> Result<Pace, Unplaced<L>>,
+) -> Result<Option<Pace>, Unplaced<L>> {
+    if evened {
+        unplaced = match push(To::Group(unplaced.home, None), unplaced.load) {
+            Ok(pace) => return Ok(Some(pace)),
+            Err(unplaced) => unplaced,
+        };
+    }
     // The home had its workers taken away between the look and the push: the table has another by now. Where queries
     // know no home the next group will do; so it will if homes change faster than this can follow.
-    for step in 0..=queues.groups() {
-        if refusal != Refusal::Vacant {
+    for step in 0..=groups {
+        if unplaced.refusal != Refusal::Vacant {
             break;
         }
-        home = match step {
-            0 => queues.home(),
-            _ => (home + 1) % queues.groups(),
+        let to = match step {
+            0 => To::Home,
+            _ => To::Group((unplaced.home + 1) % groups, Some(LeftHome::Overflow)),
         };
-        (refusal, load) = match queues.push(home, load) {
+        unplaced = match push(to, unplaced.load) {
             Ok(_) => return Ok(None),
-            Err(refused) => refused,
+            Err(unplaced) => unplaced,
         };
     }
-    if refusal.is_for_places()
-        && let Some(spare) = queues.spare(home)
-    {
-        load = match queues.push(spare, load) {
+    if unplaced.refusal.is_for_places() {
+        unplaced.load = match push(To::SpareOf(unplaced.home), unplaced.load) {
             Ok(_) => return Ok(None),
-            Err((_, load)) => load,
+            Err(unplaced) => unplaced.load,
         };
     }
-    Err(Unplaced {
-        home,
-        refusal,
-        load,
-    })
+    Err(unplaced)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Groups that refuse, or take, in the order in which they are tried.
-    struct Script {
-        answers: Vec<Result<Pace, Refusal>>,
-        evened: Option<usize>,
-        spare: Option<usize>,
-        tried: Vec<usize>,
-    }
-
-    impl Queues<()> for Script {
-        fn home(&mut self) -> usize {
-            self.tried.len() % 4
-        }
-
-        fn evened(&mut self, _: usize) -> Option<usize> {
-            self.evened
-        }
-
-        fn spare(&mut self, _: usize) -> Option<usize> {
-            self.spare
-        }
-
-        fn groups(&self) -> usize {
-            4
-        }
-
-        fn push(&mut self, group: usize, (): ()) -> Result<Pace, (Refusal, ())> {
-            self.tried.push(group);
-            self.answers.remove(0).map_err(|refusal| (refusal, ()))
-        }
-    }
-
+    /// Groups that refuse, or take, in the order in which they are tried; and which those were.
     fn placed(
         answers: &[Result<Pace, Refusal>],
         evened: Option<usize>,
         spare: Option<usize>,
     ) -> (Vec<usize>, Result<Option<Pace>, Refusal>) {
-        let mut script = Script {
-            answers: answers.to_vec(),
-            evened,
-            spare,
-            tried: Vec::new(),
-        };
-        let placed = choose(&mut script, ());
-        (script.tried, placed.map_err(|left| left.refusal))
+        let (mut answers, mut tried) = (answers.iter(), Vec::new());
+        let placed = choose(4, (0, evened), (), |to, load| {
+            let home = match to {
+                To::Home => tried.len() % 4,
+                To::Group(group, _) => group,
+                To::SpareOf(home) => match spare {
+                    Some(spare) => spare,
+                    None => {
+                        return Err(Unplaced {
+                            home,
+                            refusal: Refusal::GroupFull,
+                            load,
+                        });
+                    }
+                },
+            };
+            tried.push(home);
+            let answer = *answers.next().expect("no more is tried");
+            answer.map_err(|refusal| Unplaced {
+                home,
+                refusal,
+                load,
+            })
+        });
+        (tried, placed.map_err(|left| left.refusal))
     }
 
     #[test]

@@ -10,23 +10,6 @@
 
 use std::time::Duration;
 
-/// Where a worker found its next task. Ordered as the ladder is climbed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum StealLevel {
-    /// In its own domain's queue, or on its own deque.
-    Own,
-    /// On the deque of a sibling of the same domain.
-    Domain,
-    /// In another domain.
-    Remote,
-}
-
-impl StealLevel {
-    /// All levels, lowest first.
-    #[doc(hidden)]
-    pub const ALL: [Self; 3] = [Self::Own, Self::Domain, Self::Remote];
-}
-
 /// What waits in a domain's queue, as a worker of another domain sees it. Times are nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Backlog {

@@ -182,10 +182,11 @@ impl Outcome {
             self.latency.p50, self.latency.p99, self.latency.p999
         );
         println!(
-            "steals: own {}, domain {}, remote {}; remaps: {}; placement version {}",
+            "steals: own {}, domain {}, remote {}; moved at submit: {}; remaps: {}; placement version {}",
             steals.own,
             steals.domain,
             steals.remote,
+            steals.rebalanced + steals.overflow,
             self.snapshot.remaps,
             self.snapshot.placement.version()
         );
@@ -219,7 +220,10 @@ impl Outcome {
             "rate_qps": self.rate,
             "throughput_qps": self.throughput(),
             "latency_us": latency(&self.latency),
-            "steals": { "own": steals.own, "domain": steals.domain, "remote": steals.remote },
+            "steals": {
+                "own": steals.own, "domain": steals.domain, "remote": steals.remote,
+                "rebalanced": steals.rebalanced, "overflow": steals.overflow,
+            },
             "remaps": self.snapshot.remaps,
             "phases": phases,
         });

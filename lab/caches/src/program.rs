@@ -337,12 +337,13 @@ fn flat(table: usize, rows: usize, dim: usize) -> anyhow::Result<FlatTable> {
     Ok(FlatTable::build(values, dim, Metric::L2)?)
 }
 
-/// Steals by level: own queue, same domain, another one.
+/// Steals by level: own queue, same domain, another one. The last has what was moved at its submit, too.
 fn snapshot(pool: &Pool) -> Option<[u64; 3]> {
     match pool {
         Pool::Chiplet(executor, _) => {
             let steals = executor.snapshot().steals;
-            Some([steals.own, steals.domain, steals.remote])
+            let moved = steals.rebalanced + steals.overflow;
+            Some([steals.own, steals.domain, steals.remote + moved])
         }
         Pool::Baseline(pool, _) => Some(pool.steals()),
         Pool::Rayon(..) => None,

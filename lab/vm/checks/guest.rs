@@ -303,7 +303,10 @@ fn at_home(shape: &Shape) {
         "several cpus of a domain take part: {used} seen"
     );
     let steals = service.executor.snapshot().steals;
-    assert_eq!(steals.remote, 0);
+    assert_eq!(
+        (steals.remote, steals.rebalanced, steals.overflow),
+        (0, 0, 0)
+    );
     service.assert_complete();
 }
 

@@ -168,7 +168,10 @@ fn the_json_has_the_documented_form_for_strategies_and_peers() {
         if name == "rayon" || name == "spawn-blocking" {
             assert!(steals.is_null(), "{name}: {steals}");
         } else {
-            assert_eq!(keys(steals), BTreeSet::from(["own", "domain", "remote"]));
+            assert_eq!(
+                keys(steals),
+                BTreeSet::from(["own", "domain", "remote", "moved"])
+            );
             let tasks: f64 = steals.as_object().unwrap().values().map(number).sum();
             assert!(tasks > 0.0, "{name}: {steals}");
         }
@@ -248,6 +251,7 @@ fn workers_for_logical_processors_are_told_of() {
 fn a_strategy_that_does_not_steal_counts_no_steals() {
     let Ran { json, .. } = run(&["--strategy", "round-robin"]);
     assert_eq!(strategies(&json)[0]["steals"]["remote"], 0);
+    assert_eq!(strategies(&json)[0]["steals"]["moved"], 0);
     assert_eq!(strategies(&json)[0]["steals"]["domain"], 0);
     check_figures(&json);
 }

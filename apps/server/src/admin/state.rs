@@ -94,6 +94,8 @@ struct StealCounts {
     own: u64,
     domain: u64,
     remote: u64,
+    rebalanced: u64,
+    overflow: u64,
 }
 
 impl From<Steals> for StealCounts {
@@ -102,6 +104,8 @@ impl From<Steals> for StealCounts {
             own: steals.own,
             domain: steals.domain,
             remote: steals.remote,
+            rebalanced: steals.rebalanced,
+            overflow: steals.overflow,
         }
     }
 }

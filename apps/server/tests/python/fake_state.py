@@ -14,8 +14,8 @@ HOSTILE = [RUNS_SCRIPT, LONG, RIGHT_TO_LEFT, OVERRIDE, QUOTES]
 WORDS = ["songs", "articles", "products", "faces", "tickets", "patents", "recipes", "reviews", "places", "papers", "lyrics", "logs"]
 
 
-def steals(own=0, domain=0, remote=0):
-    return {"own": own, "domain": domain, "remote": remote}
+def steals(own=0, domain=0, remote=0, rebalanced=0, overflow=0):
+    return {"own": own, "domain": domain, "remote": remote, "rebalanced": rebalanced, "overflow": overflow}
 
 
 def name(number):

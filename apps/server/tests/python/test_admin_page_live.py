@@ -213,6 +213,8 @@ def test_metrics_count_what_happened(busy):
         assert {dict(labels)["domain"] for labels in found[family][family]} == domains
     steals = found["chiplet_domain_steals"]["chiplet_domain_steals_total"]
     assert {dict(labels)["level"] for labels in steals} == {"own", "domain", "remote"}
+    moved = found["chiplet_domain_moved"]["chiplet_domain_moved_total"]
+    assert {dict(labels)["reason"] for labels in moved} == {"rebalanced", "overflow"}
     # Cumulative buckets that end with everything.
     service = found["chiplet_domain_service_seconds"]
     for domain in domains:

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use chiplet_policy::Time;
-use chiplet_policy::route::{self, Queues, Unplaced};
+use chiplet_policy::route::{self, To, Unplaced};
+use chiplet_policy::{LeftHome, Time};
 use chiplet_table::Class;
 use chiplet_topology::DomainId;
 
 use super::Engine;
 use super::registry::TableEntry;
-use super::task::Task;
+use super::task::{Header, Task};
 use crate::error::SubmitError;
 use crate::scheduler::{Pace, Refusal, Terms};
 use crate::sync::atomic::Ordering;
@@ -24,7 +24,7 @@ const PARTS_A_WORKER: usize = 2;
 
 impl Engine {
     /// The group for a task of the table, which is of `class` and came at `at`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn route(&self, entry: &TableEntry, at: Time, class: Class) -> usize {
         let (first, second) = entry.state.next_homes(Self::draw(at));
         let homes = [first, second.unwrap_or(first)].map(|home| self.group_of(home));
@@ -46,21 +46,26 @@ impl Engine {
     /// waits for room and asks again.
     pub(crate) fn admit(
         &self,
-        entry: &TableEntry,
+        header: &Header,
         task: Arc<dyn Task>,
         patient: bool,
     ) -> Result<(), SubmitError> {
-        let (at, class) = (task.header().accepted, task.header().class);
-        let terms = Terms {
-            effort: task.header().effort,
-            patient,
-            ..entry.state.options.terms(class)
-        };
+        let entry = &*header.entry;
+        let (at, class) = (header.accepted, header.class);
         // If the last query had work for others this one probably has. Were they woken by its runner, which sleeps too,
         // they would come when most is done.
-        let helpers = entry.state.last_units.load(Ordering::Relaxed);
-        let push = |group, task| {
-            let pace = self.push(entry, group, &terms, task, at)?;
+        let push = |group, task: Arc<dyn Task>, left_home: Option<LeftHome>| {
+            if left_home.is_some() {
+                task.submitted().set(left_home);
+            }
+            let terms = Terms {
+                effort: header.effort,
+                patient,
+                ..entry.state.options.terms(class)
+            };
+            let pushed = self.push(entry, group, terms, task, at);
+            let pace = pushed.inspect_err(|(_, task)| task.submitted().set(None))?;
+            let helpers = entry.state.last_units.load(Ordering::Relaxed);
             if helpers > 1 {
                 // At most this task itself waits.
                 self.hub.rouse(group, helpers as usize - 1, 1);
@@ -87,31 +92,28 @@ impl Engine {
             goes_on: true,
             ..entry.state.options.terms(class)
         };
-        let push = |group, task| self.push(entry, group, &terms, task, now);
+        let push = |group, task: Arc<dyn Task>, left_home| {
+            task.submitted().set(left_home);
+            self.push(entry, group, terms, task, now)
+        };
         self.find_place(entry, task, (now, class), push)
             .map_err(|unplaced| (unplaced.refusal, unplaced.load))
     }
 
     /// Puts a task that came at `at` into the queue of `group`, or hands it back.
-    #[inline(never)]
+    #[inline(always)]
     fn push(
         &self,
         entry: &TableEntry,
         group: usize,
-        terms: &Terms,
+        mut terms: Terms,
         task: Arc<dyn Task>,
         at: Time,
     ) -> Result<Pace, (Refusal, Arc<dyn Task>)> {
-        let terms = Terms {
-            place: entry.state.place_in(group),
-            ..*terms
-        };
+        terms.place = entry.state.place_in(group);
         let (pace, place) = self.hub.push(group, entry.id, terms, task, at)?;
         if let Some(place) = place {
-            let is_home = |group| {
-                let domain = self.hub.crew.domain_of(group);
-                entry.state.homes.contains(domain)
-            };
+            let is_home = |group| entry.state.homes.contains(self.hub.crew.domain_of(group));
             entry.state.keep_place(group, place, is_home);
         }
         Ok(pace)
@@ -119,7 +121,7 @@ impl Engine {
 
     /// How many tasks of the table a queue may hold.
     pub(crate) fn places(&self, entry: &TableEntry) -> usize {
-        let own = entry.state.options.queue_limit();
+        let own = entry.state.options.get().queue_limit;
         own.unwrap_or(self.table_limit).min(self.queue_limit)
     }
 
@@ -139,25 +141,36 @@ impl Engine {
     /// Finds a group for `load`, which if refused counts as `weight` tasks, of a class that came at `at`: its table's
     /// home if that has places, else one that helps. Hands it back with the reason if there is none. `push` tries a
     /// group.
+    #[inline(always)]
     pub(crate) fn place<L>(
         &self,
         entry: &TableEntry,
         load: L,
         weight: u64,
         (at, class): (Time, Class),
-        push: impl Fn(usize, L) -> Result<Pace, (Refusal, L)>,
+        push: impl Fn(usize, L, Option<LeftHome>) -> Result<Pace, (Refusal, L)>,
     ) -> Result<(), (SubmitError, L)> {
+        self.find_place(entry, load, (at, class), push)
+            .map_err(|unplaced| self.refuse(entry, unplaced, weight, class))
+    }
+
+    /// Counts a load that no queue has taken as `weight` tasks of `class`, and says why.
+    #[cold]
+    fn refuse<L>(
+        &self,
+        entry: &TableEntry,
+        unplaced: Unplaced<L>,
+        weight: u64,
+        class: Class,
+    ) -> (SubmitError, L) {
         let Unplaced {
             home,
             refusal,
             load,
-        } = match self.find_place(entry, load, (at, class), push) {
-            Ok(()) => return Ok(()),
-            Err(unplaced) => unplaced,
-        };
+        } = unplaced;
         // It would be refused for ever: no load, and no reason to look for dead tasks.
         if refusal == Refusal::TableFull && self.places(entry) == 0 {
-            return Err((SubmitError::TableClosed, load));
+            return (SubmitError::TableClosed, load);
         }
         let mut wait_us = 0;
         if refusal != Refusal::Closed {
@@ -167,6 +180,7 @@ impl Engine {
             // A number, as a refused query is moved back to its sender with it: the smaller, the better.
             wait_us = wait.as_micros() as u32;
         }
+        let own = entry.state.options.get().queue_limit;
         let reason = match refusal {
             Refusal::Closed => SubmitError::ShuttingDown,
             // Vacant only if workers came and went throughout; a later try finds them.
@@ -176,75 +190,57 @@ impl Engine {
                 wait_us,
             },
             Refusal::TableFull => SubmitError::TableOverloaded {
-                limit: entry
-                    .state
-                    .options
-                    .queue_limit()
-                    .unwrap_or(self.table_limit),
+                limit: own.unwrap_or(self.table_limit),
                 wait_us,
             },
             Refusal::NoMemory => SubmitError::OutOfMemory,
         };
-        Err((reason, load))
+        (reason, load)
     }
 
     /// Puts `load` into the queue of a group, which `push` tries.
+    #[inline(always)]
     fn find_place<L>(
         &self,
         entry: &TableEntry,
         load: L,
         (at, class): (Time, Class),
-        push: impl Fn(usize, L) -> Result<Pace, (Refusal, L)>,
+        push: impl Fn(usize, L, Option<LeftHome>) -> Result<Pace, (Refusal, L)>,
     ) -> Result<(), Unplaced<L>> {
-        let mut queues = Homes {
-            engine: self,
-            entry,
-            at,
-            class,
-            push,
-        };
-        let pace = route::choose(&mut queues, load)?;
-        pace.into_iter().for_each(|pace| entry.state.note(pace));
+        let (groups, crossing) = (&self.hub.groups, self.hub.crossing());
+        let home = self.route(entry, at, class);
+        let of = (entry.id, class, entry.state.pace());
+        let evened = route::evens_out(groups, crossing, home, of);
+        let placed = route::choose(groups.count(), (home, evened), load, |to, load| {
+            let (home, left_home) = match to {
+                To::Group(group, left_home) => (group, left_home),
+                To::Home => (self.route(entry, at, class), None),
+                To::SpareOf(home) => match route::nearest_spare(groups, crossing, home) {
+                    Some(spare) => (spare, Some(LeftHome::Overflow)),
+                    None => {
+                        return Err(Unplaced {
+                            home,
+                            refusal: Refusal::GroupFull,
+                            load,
+                        });
+                    }
+                },
+            };
+            push(home, load, left_home).map_err(|(refusal, load)| {
+                let refusal = match refusal {
+                    Refusal::Vacant if left_out(Step::HomeSoughtAgain) => Refusal::GroupFull,
+                    refusal => refusal,
+                };
+                Unplaced {
+                    home,
+                    refusal,
+                    load,
+                }
+            })
+        })?;
+        if let Some(pace) = placed {
+            entry.state.note(pace);
+        }
         Ok(())
-    }
-}
-
-/// The queues that a load of one table may go to.
-struct Homes<'a, F> {
-    engine: &'a Engine,
-    entry: &'a TableEntry,
-    at: Time,
-    class: Class,
-    push: F,
-}
-
-impl<L, F: Fn(usize, L) -> Result<Pace, (Refusal, L)>> Queues<L> for Homes<'_, F> {
-    fn home(&mut self) -> usize {
-        self.engine.route(self.entry, self.at, self.class)
-    }
-
-    fn evened(&mut self, home: usize) -> Option<usize> {
-        let of = (self.entry.id, self.class, self.entry.state.pace());
-        route::evens_out(
-            &self.engine.hub.groups,
-            self.engine.hub.crossing(),
-            home,
-            of,
-        )
-    }
-
-    fn spare(&mut self, home: usize) -> Option<usize> {
-        route::nearest_spare(&self.engine.hub.groups, self.engine.hub.crossing(), home)
-    }
-
-    fn groups(&self) -> usize {
-        self.engine.hub.groups.count()
-    }
-
-    fn push(&mut self, group: usize, load: L) -> Result<Pace, (Refusal, L)> {
-        (self.push)(group, load).map_err(|(refusal, load)| match refusal {
-            Refusal::Vacant if left_out(Step::HomeSoughtAgain) => (Refusal::GroupFull, load),
-            _ => (refusal, load),
-        })
     }
 }

@@ -11,7 +11,7 @@ use chiplet_policy::{StealLevel, Time};
 
 use chiplet_table::host::contain;
 
-use super::completion::{Completion, end_of};
+use super::completion::{Stage, end_of};
 use super::stats::Note;
 use super::task::{Header, Task};
 use super::timer::Expire;
@@ -19,12 +19,12 @@ use super::worker::Worker;
 use crate::counts::End;
 use crate::error::Error;
 use crate::report::{Answer, Record};
-use crate::sync::{Step, left_out};
+use crate::sync::{Slot, Step, left_out};
 
-/// A task whose ticket gets a `T`.
-pub(crate) struct Live<T, W> {
+/// A task whose ticket gets a `T`, and of which `C` is used up.
+pub(crate) struct Live<T, W, C = ()> {
     pub(crate) header: Header,
-    completion: Completion<Answer<T>>,
+    pub(super) stage: Slot<Stage<T, C>>,
     pub(crate) work: W,
 }
 
@@ -47,27 +47,33 @@ pub(crate) enum AtDeadline<T> {
 }
 
 /// Work that one worker takes from a queue.
-pub(crate) trait Run<T>: Work<T> + Sized {
+pub(crate) trait Run<T, C = ()>: Work<T> + Sized {
     /// Runs it on this worker, which took it from `level`, and ends it with [`Live::end`] or [`Live::pass_over`]; work
     /// that is shared out may end later and elsewhere.
-    fn run(task: &Arc<Live<T, Self>>, worker: &mut Worker, started: Time, level: StealLevel);
+    fn run(task: &Arc<Live<T, Self, C>>, worker: &mut Worker, started: Time, level: StealLevel);
 }
 
 /// The part of a task that its ticket sees.
 pub(crate) trait Outcome<T>: Expire {
     fn header(&self) -> &Header;
-    fn completion(&self) -> &Completion<Answer<T>>;
 
-    /// As [`Completion::poll`].
+    /// The answer alone.
+    fn answer(&self) -> Option<Result<T, Error>>;
+
+    /// As [`Live::leave`].
+    fn abandon(&self, cancel: bool);
+
+    /// As [`Live::ask`].
     fn poll(&self, waker: &Waker, due: bool) -> Poll<Result<Answer<T>, Error>>;
 }
 
-impl<T, W> Live<T, W> {
+impl<T, W, C> Live<T, W, C> {
     /// A task that has not ended.
-    pub(crate) fn new(header: Header, work: W) -> Self {
+    #[inline]
+    pub(crate) fn new(header: Header, work: W, code: C) -> Self {
         Self {
             header,
-            completion: Completion::new(),
+            stage: Slot::new(Some(Stage::Code(code))),
             work,
         }
     }
@@ -76,17 +82,13 @@ impl<T, W> Live<T, W> {
     pub(crate) fn check(&self, now: Instant) -> Result<(), Error> {
         match self.header.is_expired(now) {
             true => Err(Error::Expired),
-            false => self.stop_reason().map_or(Ok(()), Err),
+            false => self.header.stop_reason().map_or(Ok(()), Err),
         }
-    }
-
-    /// [`Completion::stop_reason`].
-    pub(crate) fn stop_reason(&self) -> Option<Error> {
-        self.completion.stop_reason()
     }
 
     /// Ends it with `result`, as `record` says that it was served: counts it, then tells its ticket. It has used so
     /// many bytes and nanoseconds of the worker, as far as neither has been counted before.
+    #[inline(always)]
     pub(crate) fn end(
         &self,
         worker: &Worker,
@@ -95,14 +97,19 @@ impl<T, W> Live<T, W> {
         result: Result<T, Error>,
     ) {
         let end = self.settled(&result);
-        let note = Note::untouched(self.header.entry.id, end, 1)
-            .timed(record.wait, record.service)
-            .using(used);
+        let note = Note {
+            table: self.header.entry.id,
+            end,
+            tasks: 1,
+            times: Some([record.wait, record.service]),
+            used,
+        };
         let is_late = left_out(Step::NoteBeforeAnswer);
         if !is_late {
             worker.note(note);
         }
-        self.completion.end(result.map(|answer| (answer, record)));
+        let quietly = self.tell(result.map(|answer| (answer, record)));
+        worker.has_answered(quietly);
         if is_late {
             worker.note(note);
         }
@@ -113,31 +120,29 @@ impl<T, W> Live<T, W> {
     pub(crate) fn pass_over(&self, worker: &Worker, started: Time) {
         let end = self.settled(&Err(Error::Expired));
         let waited = self.header.waited(started).as_nanos() as u64;
-        let note = Note::untouched(self.header.entry.id, end, 1);
-        worker.note(note.timed(waited, 0));
-        self.completion.end(Err(Error::Expired));
-    }
-
-    /// Tells the ticket what parts that were counted by themselves have come to.
-    pub(crate) fn tell(&self, answer: Answer<T>) {
-        self.completion.end(Ok(answer));
+        worker.note(Note {
+            times: Some([waited, 0]),
+            ..Note::untouched(self.header.entry.id, end, 1)
+        });
+        self.tell(Err(Error::Expired));
     }
 
     /// How a task that has run into `result` is to be counted. A ticket may be told at any moment that its deadline has
     /// passed, so this is settled first; without a deadline there is nothing to settle.
     fn settled(&self, result: &Result<T, Error>) -> End {
         let end = end_of(result);
-        match self.header.expires {
-            Some(_) => self.completion.settle(end),
-            None => end,
+        match self.header.has_deadline() {
+            true => self.header.settle(end),
+            false => end,
         }
     }
 }
 
-impl<T, W> Task for Live<T, W>
+impl<T, W, C> Task for Live<T, W, C>
 where
     T: Send + 'static,
-    W: Run<T> + 'static,
+    W: Run<T, C> + 'static,
+    C: Send + 'static,
 {
     fn header(&self) -> &Header {
         &self.header
@@ -147,37 +152,39 @@ where
         self
     }
 
-    fn stop_reason(&self) -> Option<Error> {
-        self.completion.stop_reason()
-    }
-
     fn end_queued(&self, error: Error) -> End {
-        self.completion.end_queued(error)
+        self.end_in_queue(error)
     }
 
+    #[inline(always)]
     fn execute(self: Arc<Self>, worker: &mut Worker, started: Time, level: StealLevel) {
         W::run(&self, worker, started, level);
         contain(|| drop(self));
     }
 }
 
-impl<T: Send, W: Work<T>> Expire for Live<T, W> {
+impl<T: Send, W: Work<T>, C: Send> Expire for Live<T, W, C> {
     fn expire(&self) {
         match self.work.at_deadline() {
-            AtDeadline::Expired => self.completion.expire(),
-            AtDeadline::Told(answer) => self.tell(answer),
+            AtDeadline::Expired => self.header.expire(),
+            AtDeadline::Told(answer) => _ = self.tell(Ok(answer)),
             AtDeadline::Later => {}
         }
     }
 }
 
-impl<T: Send, W: Work<T>> Outcome<T> for Live<T, W> {
+impl<T: Send, W: Work<T>, C: Send> Outcome<T> for Live<T, W, C> {
     fn header(&self) -> &Header {
         &self.header
     }
 
-    fn completion(&self) -> &Completion<Answer<T>> {
-        &self.completion
+    fn answer(&self) -> Option<Result<T, Error>> {
+        let answer = self.ready()?;
+        Some(answer.map(|(answer, _)| answer))
+    }
+
+    fn abandon(&self, cancel: bool) {
+        self.leave(cancel);
     }
 
     fn poll(&self, waker: &Waker, due: bool) -> Poll<Result<Answer<T>, Error>> {
@@ -185,11 +192,11 @@ impl<T: Send, W: Work<T>> Outcome<T> for Live<T, W> {
             && match self.work.at_deadline() {
                 AtDeadline::Expired => true,
                 AtDeadline::Told(answer) => {
-                    self.tell(answer);
+                    self.tell(Ok(answer));
                     false
                 }
                 AtDeadline::Later => false,
             };
-        self.completion.poll(waker, expired)
+        self.ask(waker, expired)
     }
 }

@@ -26,8 +26,9 @@ use chiplet_topology::Topology;
 use crate::placement::nodes::Nodes;
 use crate::scheduler::Hub;
 use crate::sync::atomic::AtomicBool;
+use crate::sync::now;
 use exits::{Exits, Threads};
-use registry::{Placed, Registry};
+use registry::{Common, Placed, Registry};
 use stats::Stats;
 use substitutes::Substitutes;
 use task::{Invitation, Task};
@@ -75,14 +76,17 @@ impl Engine {
         let workers = parts.hub.crew.workers();
         let timer = Arc::new(Timer::default());
         let stats = Stats::new(parts.hub.groups.count(), parts.hub.crew.threads());
+        let id = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let common = Common {
+            executor: id,
+            timer: Arc::clone(&timer),
+            cores: Arc::clone(&parts.hub.cores),
+            began: now(),
+        };
         Self {
-            id: NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
+            id,
             split: parts.split,
-            registry: Registry::new(
-                Arc::clone(&timer),
-                Arc::clone(&parts.hub.cores),
-                parts.topology.domains().len(),
-            ),
+            registry: Registry::new(common, parts.topology.domains().len()),
             hub: parts.hub,
             topology: parts.topology,
             nodes: parts.nodes,

@@ -24,7 +24,8 @@ impl Engine {
     fn purge(&self, group: usize) {
         let now = now();
         let dead = self.hub.search(group, |task| {
-            task.stop_reason().is_some() || task.header().is_expired(now)
+            let header = task.header();
+            header.stop_reason().is_some() || header.is_expired(now)
         });
         self.bury(group, dead, &Error::Expired);
     }

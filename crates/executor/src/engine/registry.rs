@@ -6,8 +6,9 @@
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Instant;
 
-use chiplet_policy::{Homes, MemoryChange, MemoryStep, TableId};
+use chiplet_policy::{Homes, MemoryChange, MemoryStep, TableId, Time};
 use chiplet_topology::DomainId;
 
 use chiplet_table::Table;
@@ -32,11 +33,28 @@ pub(crate) struct TableEntry {
     pub(crate) index: Index,
     /// What all entries of this id share.
     pub(crate) state: Arc<TableState>,
-    /// The executor's. It is found here by tickets: a task refers to its entry already, and nobody counts references to
-    /// the timer task by task.
+    /// Found here by tickets: a task refers to its entry already, and nobody counts references to the executor's parts
+    /// task by task.
+    pub(crate) common: Arc<Common>,
+}
+
+/// What all tasks of an executor know of it.
+pub(crate) struct Common {
+    pub(crate) executor: u64,
     pub(crate) timer: Arc<Timer>,
-    /// The executor's, found in the same way.
     pub(crate) cores: Arc<FreeCores>,
+    /// Deadlines are counted from here, by the system's clock.
+    pub(crate) began: Instant,
+}
+
+impl Common {
+    /// A deadline as a task keeps it, in half of an [`Instant`]'s bytes; the end of all time for none.
+    #[inline]
+    pub(crate) fn expiry(&self, deadline: Option<Instant>) -> Time {
+        deadline.map_or(Time::MAX, |at| {
+            Time::ZERO + at.saturating_duration_since(self.began)
+        })
+    }
 }
 
 impl Drop for TableEntry {
@@ -233,6 +251,7 @@ impl Listing {
     }
 
     /// A reference for a task, counted in the calling thread's share.
+    #[inline]
     fn refer(&self) -> EntryRef {
         let others = self.others.get().map_or(&[][..], |others| others);
         let share = match others.len() {
@@ -344,20 +363,18 @@ type Slot = Swap<Option<Arc<Listing>>>;
 pub(crate) struct Registry {
     slots: boxcar::Vec<Slot>,
     free: Mutex<Vec<u32>>,
-    timer: Arc<Timer>,
-    cores: Arc<FreeCores>,
+    common: Arc<Common>,
     domains: u32,
 }
 
 impl Registry {
-    /// For tables of a machine with so many domains.
-    pub(crate) fn new(timer: Arc<Timer>, cores: Arc<FreeCores>, domains: usize) -> Self {
+    /// For tables of an executor on a machine with so many domains.
+    pub(crate) fn new(common: Common, domains: usize) -> Self {
         Self {
+            common: Arc::new(common),
             domains: domains.max(1) as u32,
             slots: boxcar::Vec::new(),
             free: Mutex::new(Vec::new()),
-            timer,
-            cores,
         }
     }
 
@@ -391,13 +408,13 @@ impl Registry {
                 place: AtomicU64::new(UNPLACED),
                 domains: self.domains,
             }),
-            timer: Arc::clone(&self.timer),
-            cores: Arc::clone(&self.cores),
+            common: Arc::clone(&self.common),
         });
         self.slots[id.slot as usize].store(Some(listing));
     }
 
     /// A task's reference to a table.
+    #[inline]
     pub(crate) fn refer(&self, id: TableId) -> Option<EntryRef> {
         self.look(id, Listing::refer)
     }
@@ -412,6 +429,7 @@ impl Registry {
         self.look(id, |listing| Arc::clone(&listing.entry))
     }
 
+    #[inline(always)]
     fn look<R>(&self, id: TableId, with: impl FnOnce(&Listing) -> R) -> Option<R> {
         let slot = self.slots.get(id.slot as usize)?.load();
         let listing = slot.as_ref().as_ref();
@@ -436,8 +454,7 @@ impl Registry {
             name: Arc::clone(&before.entry.name),
             index,
             state: Arc::clone(&before.entry.state),
-            timer: Arc::clone(&before.entry.timer),
-            cores: Arc::clone(&before.entry.cores),
+            common: Arc::clone(&self.common),
         });
         self.slots[id.slot as usize].store(Some(listing));
         Ok(before)
@@ -446,11 +463,15 @@ impl Registry {
     /// Takes a table out; its listing lives on in the tasks that refer to it.
     pub(crate) fn remove(&self, id: TableId) -> Option<Arc<Listing>> {
         // The free list's lock makes removals of one slot take turns.
-        let mut free = self.free.lock();
+        let _changes = self.free.lock();
         let listing = self.listing(id)?;
         self.slots[id.slot as usize].store(None);
-        free.push(id.slot);
         Some(listing)
+    }
+
+    /// Nothing counts a removed table any more: another one may have its slot.
+    pub(crate) fn release(&self, id: TableId) {
+        self.free.lock().push(id.slot);
     }
 
     fn listing(&self, id: TableId) -> Option<Arc<Listing>> {

@@ -1,10 +1,11 @@
 //! What a queue and a worker know of a task. The tasks themselves are in `jobs`.
 
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use chiplet_policy::queue::Effort;
-use chiplet_policy::{StealLevel, Time};
+use chiplet_policy::{LeftHome, StealLevel, Time};
 use chiplet_table::Class;
 
 use super::completion::end_of;
@@ -14,36 +15,65 @@ use super::worker::Worker;
 use crate::counts::End;
 use crate::error::Error;
 use crate::scheduler::Invite;
-use crate::sync::{Step, left_out, now};
+use crate::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use crate::sync::{Mutex, Step, left_out, now};
 use chiplet_table::host::contain;
 
 /// What is known of a task before it runs.
 pub(crate) struct Header {
-    pub(crate) executor: u64,
     pub(crate) entry: EntryRef,
-    pub(crate) class: Class,
     pub(crate) accepted: Time,
-    pub(crate) expires: Option<Instant>,
-    /// The same by the executor's clock; the end of all time without a deadline.
-    pub(crate) due: Time,
+    /// The deadline as [`Common::expiry`](super::registry::Common::expiry) writes it.
+    pub(crate) expires: Time,
+    pub(crate) class: Class,
     /// What it asks for, if it has a deadline. Not of batches and blocks: their parts are not passed over.
     pub(crate) effort: Option<Effort>,
+    /// Its life as one word: see `completion.rs`.
+    pub(super) state: AtomicU32,
+    pub(super) waker: Mutex<Option<Waker>>,
+    pub(crate) submitted: Submitted,
     pub(crate) span: TaskSpan,
 }
 
 impl Header {
+    /// Of a task that comes at `accepted` and has the deadline `expires`.
+    #[inline(always)]
+    pub(crate) fn new(
+        entry: EntryRef,
+        accepted: Time,
+        expires: Option<Instant>,
+        (class, effort): (Class, Option<Effort>),
+    ) -> Self {
+        Self {
+            accepted,
+            expires: entry.common.expiry(expires),
+            class,
+            effort,
+            state: AtomicU32::new(0),
+            waker: Mutex::new(None),
+            submitted: Submitted::new(None),
+            span: TaskSpan::of(&entry.name),
+            entry,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn has_deadline(&self) -> bool {
+        self.expires != Time::MAX
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.has_deadline()
+            .then(|| self.entry.common.began + self.expires.elapsed())
+    }
+
     pub(crate) fn is_expired(&self, now: Instant) -> bool {
-        self.expires.is_some_and(|at| now >= at)
+        self.deadline().is_some_and(|at| now >= at)
     }
 
     /// Whether the deadline has passed by now. Without one nobody asks what time it is.
     pub(crate) fn is_due(&self) -> bool {
-        self.expires.is_some_and(|at| now() >= at)
-    }
-
-    /// From the submit to the deadline, if there is one.
-    pub(crate) fn time_allowed(&self) -> Option<Duration> {
-        self.expires.map(|_| self.due.since(self.accepted))
+        self.has_deadline() && self.is_expired(now())
     }
 
     pub(crate) fn waited(&self, now: Time) -> Duration {
@@ -51,9 +81,44 @@ impl Header {
     }
 }
 
+/// Why a submit has queued its task in another domain than its home, if it has. It is set before the task is queued.
+pub(crate) struct Submitted(AtomicU8);
+
+impl Submitted {
+    pub(crate) fn new(left_home: Option<LeftHome>) -> Self {
+        Self(AtomicU8::new(Self::code(left_home)))
+    }
+
+    fn code(left_home: Option<LeftHome>) -> u8 {
+        left_home.map_or(0, |why| why as u8 + 1)
+    }
+
+    /// The queue's lock shows it to whoever takes the task.
+    #[inline]
+    pub(crate) fn set(&self, left_home: Option<LeftHome>) {
+        self.0.store(Self::code(left_home), Ordering::Relaxed);
+    }
+
+    /// Where a worker has got the task that has taken it from its own domain's queue.
+    #[inline]
+    fn level(&self) -> StealLevel {
+        let code = self.0.load(Ordering::Relaxed);
+        let reasons = [LeftHome::Rebalanced, LeftHome::Overflow];
+        let why = reasons
+            .into_iter()
+            .find(|&why| Self::code(Some(why)) == code);
+        why.map_or(StealLevel::Own, StealLevel::Away)
+    }
+}
+
 /// A task as queues and workers see it.
 pub(crate) trait Task: Send + Sync {
     fn header(&self) -> &Header;
+
+    /// What its submit says of where it is queued.
+    fn submitted(&self) -> &Submitted {
+        &self.header().submitted
+    }
 
     /// The same, for code that does not know its type.
     fn share(self: Arc<Self>) -> Arc<dyn Task>;
@@ -63,36 +128,31 @@ pub(crate) trait Task: Send + Sync {
         1
     }
 
-    /// Why it is not to start, or not worth going on with: nobody waits for the answer, or its ticket has been told.
-    fn stop_reason(&self) -> Option<Error>;
-
     /// Ends it before it has started, unless it has ended in the queue. Says how it is to be counted.
     fn end_queued(&self, error: Error) -> End;
 
     /// Whether anybody still waits for the answer. Asked now and then by whoever runs it.
     fn is_wanted(&self) -> bool {
-        !self.header().is_due() && self.stop_reason().is_none()
+        let header = self.header();
+        !header.is_due() && header.stop_reason().is_none()
     }
 
     /// Takes it through its life on the worker that has taken it from a queue, at `level`.
     fn run(self: Arc<Self>, worker: &mut Worker, level: StealLevel) {
-        if let Some(reason) = self.stop_reason()
+        if let Some(reason) = self.header().stop_reason()
             && !left_out(Step::BeginAsks)
         {
             let end = end_of::<()>(&Err(reason));
             worker.found_ended(self.header().entry.id, end, self.weight());
             return contain(|| drop(self));
         }
-        // What was moved at its submit waits in this domain's own queue, and is away from home all the same.
-        let homes = &self.header().entry.state.homes;
-        let level = match homes.contains(worker.place().domain) {
-            true => level,
-            false => StealLevel::Remote,
+        let far = match level {
+            StealLevel::Own => self.submitted().level(),
+            stolen => stolen,
         };
-        worker.begin(level);
-        let started = worker.now();
-        worker.start(started);
-        self.execute(worker, started, level);
+        worker.begin(far);
+        let started = worker.start(self.header(), level);
+        self.execute(worker, started, far);
     }
 
     /// Runs it on this worker, which took it from `level`; a split query may end later and elsewhere. A panic of what

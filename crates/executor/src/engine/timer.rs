@@ -203,15 +203,14 @@ mod tests {
     use std::time::Duration;
 
     use chiplet_policy::{Homes, Time};
-    use chiplet_table::Class;
     use chiplet_topology::DomainId;
 
     use super::*;
-    use crate::engine::registry::{Index, Registry};
-    use crate::engine::span::TaskSpan;
+    use crate::engine::live::Live;
+    use crate::engine::registry::{Common, Index, Registry};
     use crate::engine::task::Header;
     use crate::error::Error;
-    use crate::jobs::closure;
+    use crate::jobs::closure::Closure;
     use crate::options::TableOptions;
     use crate::ticket::Ticket;
 
@@ -239,7 +238,15 @@ mod tests {
 
     /// A ticket of a task with that deadline, which nobody runs.
     fn ticket(timer: &Arc<Timer>, deadline: Instant) -> Ticket<()> {
-        let registry = Registry::new(Arc::clone(timer), Arc::default(), 1);
+        let registry = Registry::new(
+            Common {
+                executor: 0,
+                timer: Arc::clone(timer),
+                cores: Arc::default(),
+                began: now(),
+            },
+            1,
+        );
         let id = registry.reserve();
         registry.publish(
             id,
@@ -248,19 +255,13 @@ mod tests {
             TableOptions::default(),
             Homes::single(DomainId(0)),
         );
-        let header = Header {
-            executor: 0,
-            entry: registry.refer(id).unwrap(),
-            class: Class::Interactive,
-            accepted: Time::ZERO,
-            expires: Some(deadline),
-            due: Time::MAX,
-            effort: None,
-            span: TaskSpan::of("t"),
-        };
-        Ticket::live(Arc::new(closure::task(
-            header,
-            |_: &mut chiplet_table::Context| (),
+        let entry = registry.refer(id).unwrap();
+        let header = Header::new(entry, Time::ZERO, Some(deadline), Default::default());
+        let code = |_: &mut chiplet_table::Context| ();
+        Ticket::live(Arc::new(Live::new(
+            (header, Kind::default()),
+            Closure,
+            code,
         )))
     }
 

@@ -1,6 +1,6 @@
 //! A worker thread: asks the hub what is next, runs it, and never dies of what it runs.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,14 +10,16 @@ use chiplet_table::Class;
 use chiplet_table::Probe;
 use chiplet_table::host::Tally;
 use chiplet_topology::DomainId;
+use crossbeam_utils::CachePadded;
 
 use super::registry::TableEntry;
-use super::stats::{Note, Notes};
+use super::stats::{Note, Notes, Seat};
 use super::task::{Header, Invitation, Shared, Task};
 use super::{Engine, current};
 use crate::counts::End;
 use crate::report::Record;
 use crate::scheduler::{Cover, Found, Late, Local, Refusal};
+use crate::sync::now;
 
 /// Where a worker's tasks run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +36,11 @@ pub(crate) struct Worker {
     local: Local<Invitation>,
     place: Locality,
     notes: RefCell<Notes>,
+    seat: Arc<CachePadded<Seat>>,
     /// When the task that it runs, or takes part in, was begun.
     began: Time,
+    /// It has done nothing since its last task ended than to leave the answer.
+    is_fresh: Cell<bool>,
 }
 
 /// A worker that blocks, until it goes.
@@ -75,6 +80,7 @@ impl Worker {
         let (node, package) = (spec.node, spec.package);
         Self {
             notes: RefCell::new(engine.stats.join(local.group)),
+            seat: engine.stats.seat(local.worker),
             engine,
             local,
             place: Locality {
@@ -83,6 +89,7 @@ impl Worker {
                 package,
             },
             began: Time::ZERO,
+            is_fresh: Cell::new(false),
         }
     }
 
@@ -110,11 +117,18 @@ impl Worker {
         self.engine.hub.clock().now()
     }
 
-    /// Says that the task which it has taken starts at `now`.
+    /// Starts the task which it has taken from `level`. That is now; or when its last task ended, if nothing but the
+    /// hand-over came between, which is so short that a plain task need not ask what time it is.
     #[inline]
-    pub(crate) fn start(&mut self, now: Time) {
+    pub(crate) fn start(&mut self, header: &Header, level: StealLevel) -> Time {
+        let waited = header.accepted <= self.local.now && level == StealLevel::Own;
+        let now = match waited && self.is_fresh.take() && !header.has_deadline() {
+            true => self.local.now,
+            false => self.now(),
+        };
         self.began = now;
         self.local.start(now);
+        now
     }
 
     /// When the task that it runs, or takes part in, was begun.
@@ -124,6 +138,7 @@ impl Worker {
 
     /// Says that it takes part in a task that was begun at `began`.
     pub(crate) fn take_part(&mut self, began: Time) {
+        self.is_fresh.set(false);
         self.began = began;
     }
 
@@ -137,7 +152,16 @@ impl Worker {
     /// Says that a task has ended at `now`, which has used so much.
     #[inline]
     pub(crate) fn end_task(&mut self, now: Time, used: &Tally) {
-        self.local.end_task(now, used.helped, used.blocked);
+        match used.helped.is_zero() && used.blocked.is_zero() {
+            true => self.local.end_task(now, Duration::ZERO, Duration::ZERO),
+            false => self.local.end_task(now, used.helped, used.blocked),
+        }
+    }
+
+    /// Says that it has left the answer of the task which it has ended, and whether it called nobody for that.
+    #[inline]
+    pub(crate) fn has_answered(&self, quietly: bool) {
+        self.is_fresh.set(quietly);
     }
 
     /// Says that it has done its part of a task at `now`, in which others still take part.
@@ -173,7 +197,7 @@ impl Worker {
 
     /// What is known of a task in one piece that this worker took from `level` and ran: when it came, was begun and
     /// has ended.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn report(&self, level: StealLevel, [came, began, ended]: [Time; 3]) -> Record {
         let nanos = |from: Time, to: Time| to.as_nanos().saturating_sub(from.as_nanos());
         Record {
@@ -187,11 +211,16 @@ impl Worker {
 
     /// Whether the task that it has taken cannot be answered before its deadline, as far as can be told, and so is not
     /// begun: others wait, and the time is better spent on them.
+    #[inline]
     pub(crate) fn is_too_late(&mut self, header: &Header, started: Time) -> bool {
-        if header.expires.is_none() {
-            return false;
-        }
-        let left = header.due.since(started);
+        header.has_deadline() && self.ends_too_late(header, started)
+    }
+
+    #[cold]
+    fn ends_too_late(&mut self, header: &Header, started: Time) -> bool {
+        let left = header
+            .deadline()
+            .map_or(Duration::MAX, |at| at.saturating_duration_since(now()));
         let expected = self.local.expected().unwrap_or_default();
         let is_late = left.is_zero() || is_too_late(header.waited(started), left, expected);
         if is_late {
@@ -205,6 +234,7 @@ impl Worker {
         if end == End::Expired {
             self.local.miss_task();
         }
+        self.is_fresh.set(false);
         self.note(Note::untouched(table, end, weight));
     }
 
@@ -213,17 +243,19 @@ impl Worker {
     }
 
     /// Counts a task or scan unit that it begins, which it has taken from `level`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn begin(&self, level: StealLevel) {
-        self.engine.stats.begun(self.index(), level);
+        self.seat.begun(level);
     }
 
     /// Says whether it is on a task or scan unit.
+    #[inline]
     pub(crate) fn set_occupied(&self, occupied: bool) {
-        self.engine.stats.set_occupied(self.index(), occupied);
+        self.seat.set_occupied(occupied);
     }
 
     /// Counts what it has done for a table, before anybody is told of that. It is on no task any more.
+    #[inline]
     pub(crate) fn note(&self, note: Note) {
         self.notes.borrow_mut().add(note, &self.engine.stats);
         self.set_occupied(false);

@@ -8,25 +8,27 @@ mod submit_over;
 mod table_options;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use chiplet_policy::queue::Effort;
-use chiplet_policy::{Homes, Placement, TableId, Time};
+use chiplet_policy::{Homes, Placement, TableId};
 use chiplet_table::Class;
 use chiplet_table::{Context, IntoTable, Neighbor, Query, Table};
 use chiplet_topology::{Process, Topology, TopologyError};
 
 use crate::engine::Engine;
+use crate::engine::live::Live;
 use crate::engine::registry::{EntryRef, Index};
-use crate::engine::span::TaskSpan;
 use crate::engine::task::Header;
 use crate::error::{Error, Refused, SubmitError, TableError};
-use crate::jobs::{closure, search};
+use crate::jobs::closure::Closure;
+use crate::jobs::search;
 use crate::limits::QueryLimits;
 use crate::options::TableOptions;
 use crate::placement::balancer::Balancer;
 use crate::placement::workers::WorkerInfo;
 use crate::snapshot::{self, Snapshot};
+use crate::sync::now;
 use crate::ticket::Ticket;
 use builder::Builder;
 
@@ -268,14 +270,14 @@ impl Executor {
                 });
             }
         };
-        let class = query.requested_class();
-        let mut header = self.header(entry, class, query.expires());
-        let time = header.time_allowed();
-        header.effort = time.map(|time| search::effort(&query, time));
+        let (class, expires) = (query.requested_class(), query.expires());
+        let header = self.header(entry, class, expires, |time| {
+            Some(search::effort(&query, time))
+        });
         let task = Arc::new(search::task(header, query));
         match self
             .engine
-            .admit(&task.header.entry, Arc::clone(&task) as _, patient)
+            .admit(&task.header, Arc::clone(&task) as _, patient)
         {
             Ok(()) => Ok(Ticket::live(task)),
             Err(reason) => {
@@ -338,41 +340,30 @@ impl Executor {
         F: FnOnce(&mut Context) -> T + Send + 'static,
         T: Send + 'static,
     {
-        let header = match self.closure_header(table, deadline) {
-            Ok(header) => header,
+        let entry = match self.find(table) {
+            Ok(entry) => entry,
             Err(reason) => {
-                return Err(Refused {
-                    reason,
-                    input: code,
-                });
+                let input = code;
+                return Err(Refused { reason, input });
             }
         };
-        let task = Arc::new(closure::task(header, code));
+        let header = self.header(entry, None, deadline, |time| {
+            Some(Effort::new(time, 0, false))
+        });
+        let task = Arc::new(Live::new(header, Closure, code));
         match self
             .engine
-            .admit(&task.header.entry, Arc::clone(&task) as _, patient)
+            .admit(&task.header, Arc::clone(&task) as _, patient)
         {
             Ok(()) => Ok(Ticket::live(task)),
-            Err(reason) => match task.work.take() {
+            Err(reason) => match task.take_code() {
                 Some(input) => Err(Refused { reason, input }),
                 None => unreachable!("a refused task is in no queue, so nobody has taken its code"),
             },
         }
     }
 
-    /// What is known of a closure that is to run at the home of `table`.
-    fn closure_header(
-        &self,
-        table: TableId,
-        deadline: Option<Instant>,
-    ) -> Result<Header, SubmitError> {
-        let mut header = self.header(self.find(table)?, None, deadline);
-        let time = header.time_allowed();
-        header.effort = time.map(|time| Effort::new(time, 0, false));
-        Ok(header)
-    }
-
-    #[inline]
+    #[inline(always)]
     fn find(&self, table: TableId) -> Result<EntryRef, SubmitError> {
         if !self.process.is_this() {
             return Err(SubmitError::Forked);
@@ -401,21 +392,19 @@ impl Executor {
         Ok(entry)
     }
 
-    /// What is known of a task of `class`, or the table's.
+    /// What is known of a task of `class`, or the table's, that asks for an `effort` in the time until it `expires`.
     #[inline(always)]
-    fn header(&self, entry: EntryRef, class: Option<Class>, expires: Option<Instant>) -> Header {
-        let clock = self.engine.hub.clock();
-        let accepted = clock.now();
-        Header {
-            executor: self.engine.id,
-            class: class.unwrap_or_else(|| entry.state.options.class()),
-            span: TaskSpan::of(&entry.name),
-            entry,
-            accepted,
-            expires,
-            due: expires.map_or(Time::MAX, |at| clock.time(at, accepted)),
-            effort: None,
-        }
+    fn header(
+        &self,
+        entry: EntryRef,
+        class: Option<Class>,
+        expires: Option<Instant>,
+        effort: impl FnOnce(Duration) -> Option<Effort>,
+    ) -> Header {
+        let class = class.unwrap_or_else(|| entry.state.options.get().class);
+        let effort = expires.and_then(|at| effort(at.saturating_duration_since(now())));
+        let accepted = self.engine.hub.clock().now();
+        Header::new(entry, accepted, expires, (class, effort))
     }
 
     /// All counters. Reading them holds no worker and no submit up for longer than one small step ([`Snapshot`]).

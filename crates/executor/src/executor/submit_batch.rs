@@ -86,8 +86,8 @@ impl Executor {
                 return Err(Refused { reason, input });
             }
         };
-        let class = batch::class(&queries, entry.state.options.class());
-        let header = self.header(entry, Some(class), batch::deadline(&queries));
+        let class = batch::class(&queries, entry.state.options.get().class);
+        let header = self.header(entry, Some(class), batch::deadline(&queries), |_| None);
         let batch = Arc::new(batch::task(header, queries));
         if batch.len() == 0 {
             // No part will come to it.

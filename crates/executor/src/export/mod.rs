@@ -224,7 +224,7 @@ fn domains(page: &mut Page<'_>, domains: &[DomainSnapshot]) {
     page.counters(
         "chiplet_domain_steals_total",
         Unit::Count,
-        "Where a domain's workers took tasks from: their own queue, their domain, another domain",
+        "Where a domain's workers took tasks from: their own queue at home, their domain, another domain",
         domains.iter().flat_map(|domain| {
             let steals = [
                 ("own", domain.steals.own),
@@ -232,6 +232,18 @@ fn domains(page: &mut Page<'_>, domains: &[DomainSnapshot]) {
                 ("remote", domain.steals.remote),
             ];
             steals.map(|(level, count)| (vec![label(domain), Label::new("level", level)], count))
+        }),
+    );
+    page.counters(
+        "chiplet_domain_moved_total",
+        Unit::Count,
+        "Tasks that their submit moved to a domain: their home had a longer wait, or was full",
+        domains.iter().flat_map(|domain| {
+            let moved = [
+                ("rebalanced", domain.steals.rebalanced),
+                ("overflow", domain.steals.overflow),
+            ];
+            moved.map(|(why, count)| (vec![label(domain), Label::new("reason", why)], count))
         }),
     );
     page.times(

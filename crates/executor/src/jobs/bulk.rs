@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chiplet_policy::{StealLevel, Time};
+use chiplet_policy::{LeftHome, StealLevel, Time};
 use chiplet_table::host::contain;
 use chiplet_table::{Context, Table};
 
@@ -31,7 +31,7 @@ use crate::engine::Engine;
 use crate::engine::completion::end_of;
 use crate::engine::live::{AtDeadline, Live, Work};
 use crate::engine::stats::Note;
-use crate::engine::task::{Header, Task};
+use crate::engine::task::{Header, Submitted, Task};
 use crate::engine::worker::Worker;
 use crate::error::{Error, SubmitError};
 use crate::report::{Answer, Record};
@@ -164,6 +164,7 @@ impl<A: Default> Progress<A> {
 /// Some of the queries, in a queue or with a worker.
 pub(crate) struct Part<L: Load> {
     bulk: Arc<BulkTask<L>>,
+    submitted: Submitted,
     /// Only its worker changes it.
     stretch: Mutex<Stretch<L::Found>>,
 }
@@ -199,7 +200,7 @@ pub(super) fn task<L: Load>(header: Header, load: L, answers: L::Answers) -> Bul
         report: Record::idle(home),
         told: false,
     });
-    Live::new(header, Bulk { load, progress })
+    Live::new(header, Bulk { load, progress }, ())
 }
 
 impl<L: Load> Bulk<L> {
@@ -225,13 +226,17 @@ impl<L: Load> BulkTask<L> {
     fn tell_if(&self, change: impl FnOnce(&mut Progress<L::Answers>) -> Option<Told<L::Answers>>) {
         let told = change(&mut self.work.progress.lock());
         if let Some(told) = told {
-            self.tell(self.work.finish(told));
+            self.tell(Ok(self.work.finish(told)));
         }
     }
 
     /// Cuts off the first parts, each with its number of queries, which differ by one at most. Called before any part
     /// is queued.
-    fn cut(self: &Arc<Self>, parts: usize, longest: usize) -> Vec<(Arc<dyn Task>, u32)> {
+    fn cut(
+        self: &Arc<Self>,
+        (parts, longest): (usize, usize),
+        left_home: Option<LeftHome>,
+    ) -> Vec<(Arc<dyn Task>, u32)> {
         let (len, since) = (self.len(), self.header.accepted);
         let mut progress = self.work.progress.lock();
         progress.next = 0;
@@ -242,7 +247,7 @@ impl<L: Load> BulkTask<L> {
         drop(progress);
         let part = |queries: Range<usize>| {
             let count = queries.len() as u32;
-            (Part::new(self, queries, since) as _, count)
+            (Part::new(self, queries, since, left_home) as _, count)
         };
         claims.into_iter().map(part).collect()
     }
@@ -270,10 +275,10 @@ impl<L: Load> BulkTask<L> {
             false => (LONGEST_PART, len),
         };
         let weight = if patient { 0 } else { weight as u64 };
-        let push = |group, bulk: Arc<Self>| {
+        let push = |group, bulk: Arc<Self>, left_home| {
             let workers = engine.hub.groups.at_work_in(group);
             let push = |parts| {
-                let parts = bulk.cut(parts, longest);
+                let parts = bulk.cut((parts, longest), left_home);
                 let pushed = engine.hub.push_all(group, entry.id, terms, parts, at);
                 pushed.map_err(|(refusal, _)| refusal)
             };
@@ -315,9 +320,15 @@ impl<L: Load> BulkTask<L> {
 }
 
 impl<L: Load> Part<L> {
-    fn new(bulk: &Arc<BulkTask<L>>, queries: Range<usize>, since: Time) -> Arc<Self> {
+    fn new(
+        bulk: &Arc<BulkTask<L>>,
+        queries: Range<usize>,
+        since: Time,
+        left_home: Option<LeftHome>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             bulk: Arc::clone(bulk),
+            submitted: Submitted::new(left_home),
             stretch: Mutex::new(Stretch {
                 queries,
                 since,
@@ -346,7 +357,7 @@ impl<L: Load> Part<L> {
         let mut left = queries.clone();
         let mut now = sync::now();
         while !left.is_empty() {
-            if let Some(reason) = self.bulk.stop_reason() {
+            if let Some(reason) = self.bulk.header.stop_reason() {
                 return L::fail(found, left.len(), &reason);
             }
             let is_late = |&query: &usize| load.expires(query).is_some_and(|at| now >= at);
@@ -437,7 +448,7 @@ impl<L: Load> Part<L> {
         });
         L::explain(
             &mut found,
-            &self.bulk.stop_reason().unwrap_or(Error::Expired),
+            &self.bulk.header.stop_reason().unwrap_or(Error::Expired),
         );
         let ended = worker.now();
         match is_first {
@@ -451,11 +462,11 @@ impl<L: Load> Part<L> {
         self.stretch.lock().found = found;
         let mut used = (used.bytes, used.busy(service).as_nanos() as u64);
         for (end, queries) in ends.by_end() {
-            let note = Note::untouched(header.entry.id, end, queries);
-            worker.note(
-                note.timed(report.wait, report.service)
-                    .using(std::mem::take(&mut used)),
-            );
+            worker.note(Note {
+                times: Some([report.wait, report.service]),
+                used: std::mem::take(&mut used),
+                ..Note::untouched(header.entry.id, end, queries)
+            });
         }
         let next = longest(queries.len() as u64, service, together);
         (settled, next)
@@ -500,7 +511,7 @@ impl<L: Load> Part<L> {
                 progress.left += 1;
                 queries
             };
-            let part = Part::new(bulk, queries.clone(), worker.now());
+            let part = Part::new(bulk, queries.clone(), worker.now(), None);
             if worker.queue_again(part, queries.len()).is_err() {
                 let mut progress = bulk.work.progress.lock();
                 progress.back.push(queries);
@@ -539,6 +550,10 @@ impl<L: Load> Task for Part<L> {
         &self.bulk.header
     }
 
+    fn submitted(&self) -> &Submitted {
+        &self.submitted
+    }
+
     fn share(self: Arc<Self>) -> Arc<dyn Task> {
         self
     }
@@ -548,12 +563,8 @@ impl<L: Load> Task for Part<L> {
     }
 
     /// A part whose ticket is gone or has been told is published no more: nobody waits for that.
-    fn stop_reason(&self) -> Option<Error> {
-        self.bulk.stop_reason()
-    }
-
     fn end_queued(&self, error: Error) -> End {
-        if let Some(reason) = self.stop_reason() {
+        if let Some(reason) = self.bulk.header.stop_reason() {
             return end_of::<()>(&Err(reason));
         }
         let queries = self.stretch.lock().queries.clone();

@@ -38,7 +38,7 @@ pub(crate) type SearchTask = Live<Vec<Neighbor>, Search>;
 
 pub(crate) fn task(header: Header, query: Query) -> SearchTask {
     let units = OnceLock::new();
-    Live::new(header, Search { query, units })
+    Live::new(header, Search { query, units }, ())
 }
 
 /// What a query asks for that has this much time until its deadline.
@@ -127,10 +127,8 @@ impl SearchTask {
 
     /// Whether a sibling that helps should leave for a task that waits, while enough is left for one more.
     fn gives_way(&self, units: &Units, worker: &Worker) -> bool {
-        let Header {
-            class, accepted, ..
-        } = self.header;
-        worker.gives_way(class, accepted, units.started) && units.is_open()
+        let (class, came) = (self.header.class, self.header.accepted);
+        worker.gives_way(class, came, units.started) && units.is_open()
     }
 
     /// Scans `unit`, which this worker has taken, and then the next ones that it can get. True: until a task that waits
@@ -155,7 +153,7 @@ impl SearchTask {
             });
             units.put(first, level, found.map_err(|error| self.explain(error)));
             // What is left is left to those who are at home here.
-            if level == StealLevel::Remote && worker.is_wanted_at_home() {
+            if level.left_home().is_some() && worker.is_wanted_at_home() {
                 return false;
             }
             if level == StealLevel::Domain && self.gives_way(units, worker) {

@@ -459,6 +459,7 @@ impl Control {
             }
             engine.stats.retire(entry.id);
             self.missed.forget(entry.id);
+            engine.registry.release(entry.id);
         }
         gone.extend(
             self.replaced

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use chiplet_policy::{Neighbours, StealLevel};
+use chiplet_policy::{LeftHome, Neighbours, StealLevel};
 use chiplet_topology::DomainId;
 
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -114,12 +114,12 @@ impl Crew {
         std::iter::once(worker).chain(first..first + self.substitutes)
     }
 
-    /// How far work goes from a group's queue or workers to a worker of `own`.
-    pub(super) fn level(&self, own: usize, from: usize) -> StealLevel {
+    /// How far work goes from a group's queue or workers to a worker of `own`, which steals it for that reason.
+    pub(super) fn level(&self, own: usize, from: usize, why: LeftHome) -> StealLevel {
         if self.groups[from].domain == self.groups[own].domain {
             StealLevel::Domain
         } else {
-            StealLevel::Remote
+            StealLevel::Away(why)
         }
     }
 }

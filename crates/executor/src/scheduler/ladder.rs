@@ -3,7 +3,7 @@
 use chiplet_policy::group::{Faces, Group, LOOK, Rest, Take};
 use chiplet_policy::ladder::Attempt;
 use chiplet_policy::queue::Run;
-use chiplet_policy::{StealLevel, Time, ladder};
+use chiplet_policy::{LeftHome, StealLevel, Time, ladder};
 
 use super::seats::Call;
 use super::{Found, Hub, Invite, Local};
@@ -331,7 +331,8 @@ impl<T, U: Invite> Climb<'_, T, U> {
         if self.choose_victim().is_some() {
             self.hub.call_helper(self.local.group, Call::Help);
         }
-        let level = self.hub.crew.level(self.local.group, victim);
+        let crew = &self.hub.crew;
+        let level = crew.level(self.local.group, victim, LeftHome::StolenByIdle);
         Resting::Found(Found::Task(task, level))
     }
 
@@ -351,7 +352,7 @@ impl<T, U: Invite> Climb<'_, T, U> {
         };
         hub.seats.answer(self.local.worker);
         self.go_away();
-        let level = hub.crew.level(group, other);
+        let level = hub.crew.level(group, other, LeftHome::StolenByIdle);
         Some(Resting::Found(Found::Invitation(invitation, level)))
     }
 

@@ -21,7 +21,7 @@ pub(crate) struct Local<U> {
     /// The group that it last took a task from besides its own, and what it ran of it.
     pub(super) away: Option<(usize, Run)>,
     /// A recent time: when the last task ended or the last park did. Spares asking the clock for each take.
-    pub(super) now: Time,
+    pub(crate) now: Time,
     /// It has been woken, and found nothing to run since.
     pub(super) woken: bool,
     pub(super) patience: Patience,

@@ -1,6 +1,6 @@
 //! Busy workers help a queue that has fallen behind theirs.
 
-use chiplet_policy::{StealLevel, ladder};
+use chiplet_policy::{LeftHome, StealLevel, ladder};
 
 use super::Invite;
 use super::ladder::Climb;
@@ -17,6 +17,7 @@ impl<T, U: Invite> Climb<'_, T, U> {
         self.go_away();
         // A push may have left a task of this group to this worker.
         self.hub.leave_task_to_others(own);
-        Some((task, self.hub.crew.level(own, victim)))
+        let level = self.hub.crew.level(own, victim, LeftHome::StolenByBusy);
+        Some((task, level))
     }
 }

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use chiplet_policy::group::LOOK;
 use chiplet_policy::replay::{Decision, Event, Log, wake_time};
-use chiplet_policy::route::{self, Queues};
-use chiplet_policy::{StealConfig, StealLevel, TableId, Time, neighbours};
+use chiplet_policy::route::{self, To, Unplaced};
+use chiplet_policy::{StealConfig, TableId, Time, neighbours};
 use chiplet_table::Class;
 use chiplet_topology::{DomainId, Topology};
 
-use super::ladder::{Near, Own, Resting};
+use super::ladder::{Near, Resting};
 use super::{
     Crossing, Discipline, Found, GroupSpec, Hub, Invite, Local, Pace, Refusal, Rules, Terms,
 };
@@ -107,11 +107,41 @@ impl Replay<'_> {
     fn arrive(&mut self, task: usize) {
         let at = self.now;
         let table = self.log.arrivals[task].table;
-        let mut tables = Table {
-            replay: self,
-            table,
+        let home = self.log.homes[table];
+        let pace = match self.over_share[table] {
+            true => Pace::OverShare,
+            false => Pace::Within,
         };
-        match route::choose(&mut tables, (task, at)) {
+        let of = (table_id(table), Class::Interactive, pace);
+        let evened = route::evens_out(&self.hub.groups, self.hub.crossing(), home, of);
+        let hub = &self.hub;
+        let placed = route::choose(hub.groups.count(), (home, evened), task, |to, task| {
+            let group = match to {
+                To::Home => home,
+                To::Group(group, _) => group,
+                To::SpareOf(home) => {
+                    match route::nearest_spare(&hub.groups, hub.crossing(), home) {
+                        Some(spare) => spare,
+                        None => {
+                            return Err(Unplaced {
+                                home,
+                                refusal: Refusal::GroupFull,
+                                load: task,
+                            });
+                        }
+                    }
+                }
+            };
+            match hub.push(group, of.0, Terms::default(), task, at) {
+                Ok((pace, _)) => Ok(pace),
+                Err((refusal, load)) => Err(Unplaced {
+                    home: group,
+                    refusal,
+                    load,
+                }),
+            }
+        });
+        match placed {
             Ok(Some(pace)) => self.over_share[table] = pace == Pace::OverShare,
             Ok(None) => {}
             Err(unplaced) => {
@@ -134,13 +164,9 @@ impl Replay<'_> {
             true => self.hub.climb(local).wakes(now),
             false => local.end_task(now, Duration::ZERO, Duration::ZERO),
         }
-        let mut tried = match self.hub.climb(&mut self.locals[worker]).next_own() {
-            Own::Task(task) => return self.begin(worker, Found::Task(task, StealLevel::Own)),
-            own => matches!(own, Own::Nothing),
-        };
         loop {
             let mut climb = self.hub.climb(&mut self.locals[worker]);
-            match climb.next_near(std::mem::take(&mut tried)) {
+            match climb.next_near() {
                 Near::Found(found) => {
                     climb.pass_on();
                     return self.begin(worker, found);
@@ -196,52 +222,5 @@ fn table_id(table: usize) -> TableId {
     TableId {
         slot: table as u32,
         generation: 0,
-    }
-}
-
-/// A table of which a task comes.
-struct Table<'a, 'b> {
-    replay: &'a mut Replay<'b>,
-    table: usize,
-}
-
-impl Queues<(usize, Time)> for Table<'_, '_> {
-    fn home(&mut self) -> usize {
-        self.replay.log.homes[self.table]
-    }
-
-    fn evened(&mut self, home: usize) -> Option<usize> {
-        let pace = match self.replay.over_share[self.table] {
-            true => Pace::OverShare,
-            false => Pace::Within,
-        };
-        let (hub, of) = (
-            &self.replay.hub,
-            (table_id(self.table), Class::Interactive, pace),
-        );
-        route::evens_out(&hub.groups, hub.crossing(), home, of)
-    }
-
-    fn spare(&mut self, home: usize) -> Option<usize> {
-        let hub = &self.replay.hub;
-        route::nearest_spare(&hub.groups, hub.crossing(), home)
-    }
-
-    fn groups(&self) -> usize {
-        self.replay.hub.groups.count()
-    }
-
-    fn push(
-        &mut self,
-        group: usize,
-        (task, at): (usize, Time),
-    ) -> Result<Pace, (Refusal, (usize, Time))> {
-        let pushed = self
-            .replay
-            .hub
-            .push(group, table_id(self.table), Terms::default(), task, at);
-        pushed
-            .map(|(pace, _)| pace)
-            .map_err(|(refusal, task)| (refusal, (task, at)))
     }
 }

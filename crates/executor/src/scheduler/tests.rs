@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use chiplet_policy::{StealConfig, StealLevel, TableId};
+use chiplet_policy::{LeftHome, StealConfig, StealLevel, TableId};
 use chiplet_topology::DomainId;
 
 use super::ladder::Resting;
@@ -22,6 +22,9 @@ const fn table(slot: u32) -> TableId {
         generation: 0,
     }
 }
+
+const IDLE: StealLevel = StealLevel::Away(LeftHome::StolenByIdle);
+const BUSY: StealLevel = StealLevel::Away(LeftHome::StolenByBusy);
 
 /// Nothing is worth crossing for.
 const NEVER: StealConfig = FREE.cold_factor(None);
@@ -141,11 +144,11 @@ fn the_ladder_goes_own_queue_siblings_then_across() {
     // Its sibling is not idle as far as the hub knows, so it may not cross yet; once the sibling has gone to
     // sleep, it may. With the hub closed nobody parks, which lets one thread take both parts.
     hub.close();
-    assert_eq!(level(&hub.next(&mut thief).unwrap()), StealLevel::Remote);
+    assert_eq!(level(&hub.next(&mut thief).unwrap()), IDLE);
     // Two are left: their own domain is as quick. In a drain it stays for them all the same, as nobody else would come
     // should they wait there for too long.
     for _ in 0..2 {
-        assert_eq!(level(&hub.next(&mut thief).unwrap()), StealLevel::Remote);
+        assert_eq!(level(&hub.next(&mut thief).unwrap()), IDLE);
     }
     assert!(hub.next(&mut thief).is_none(), "nothing is left anywhere");
 }
@@ -165,10 +168,7 @@ fn groups_that_are_far_help_while_their_own_tables_hardly_use_them() {
     assert_eq!(asleep(&hub, 4), 5, "three of its workers are at home");
     // With one more asleep a quarter is.
     let last = hub.climb(&mut locals[37]).rest();
-    assert!(matches!(
-        last,
-        Resting::Found(Found::Task(0, StealLevel::Remote))
-    ));
+    assert!(matches!(last, Resting::Found(Found::Task(0, IDLE))));
 }
 
 #[test]
@@ -309,7 +309,7 @@ fn a_thief_that_comes_second_leaves_what_is_below_the_price() {
         push(&hub, 0, table(0), task);
     }
     let first = hub.next(&mut locals[1]);
-    assert!(matches!(first, Some(Found::Task(1, StealLevel::Remote))));
+    assert!(matches!(first, Some(Found::Task(1, IDLE))));
     // Worker 2 has looked before that.
     hub.groups.needy.insert(0);
     let second = hub.climb(&mut locals[2]).rest();
@@ -354,10 +354,7 @@ fn a_task_that_has_waited_too_long_is_worth_any_idle_worker() {
     assert_eq!(asleep(&hub, 1), 0);
     locals[5].now = pushed + Duration::from_millis(5);
     let found = hub.climb(&mut locals[5]).rest();
-    assert!(matches!(
-        found,
-        Resting::Found(Found::Task(10, StealLevel::Remote))
-    ));
+    assert!(matches!(found, Resting::Found(Found::Task(10, IDLE))));
     assert!(
         !hub.look(pushed + Duration::from_millis(9), |_| ()),
         "nothing waits"
@@ -438,7 +435,7 @@ fn a_thief_goes_on_with_the_table_that_it_has_warmed() {
         .map(|_| {
             locals[1].end_task(later, Duration::ZERO, Duration::ZERO);
             match hub.next(&mut locals[1]) {
-                Some(Found::Task(task, StealLevel::Remote)) => task,
+                Some(Found::Task(task, IDLE)) => task,
                 _ => panic!("there is enough to take"),
             }
         })
@@ -464,10 +461,7 @@ fn a_worker_relieves_a_queue_that_has_fallen_behind_unless_it_is_to_stand_by() {
     for (worker, relieves) in [(1, false), (2, true)] {
         let local = &mut locals[worker];
         local.now = later + Duration::from_millis(1);
-        assert_eq!(
-            hub.climb(local).relieve(0).is_some(),
-            relieves,
-            "worker {worker}"
-        );
+        let level = hub.climb(local).relieve(0).map(|(_, level)| level);
+        assert_eq!(level, relieves.then_some(BUSY), "worker {worker}");
     }
 }

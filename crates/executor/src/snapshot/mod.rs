@@ -278,7 +278,7 @@ mod tests {
         executor.set_table_size(table, 1).unwrap();
         executor.spawn(table, || ()).wait().unwrap();
         executor.remove_table(table).unwrap();
-        assert_eq!(executor.placement().len(), 0);
+        assert_eq!(executor.placement().iter().len(), 0);
     }
 }
 

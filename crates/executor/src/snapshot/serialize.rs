@@ -101,6 +101,8 @@ impl Serialize for Steals {
             "own": self.own,
             "domain": self.domain,
             "remote": self.remote,
+            "rebalanced": self.rebalanced,
+            "overflow": self.overflow,
         })
     }
 }

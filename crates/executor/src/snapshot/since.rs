@@ -105,6 +105,8 @@ impl Steals {
             own: self.own.saturating_sub(earlier.own),
             domain: self.domain.saturating_sub(earlier.domain),
             remote: self.remote.saturating_sub(earlier.remote),
+            rebalanced: self.rebalanced.saturating_sub(earlier.rebalanced),
+            overflow: self.overflow.saturating_sub(earlier.overflow),
         }
     }
 }

@@ -159,9 +159,9 @@ impl<T> Slot<T> {
         Self(checker::sync::Mutex::new(value))
     }
 
-    pub(crate) fn put(&self, value: T) {
+    pub(crate) fn put(&self, value: T) -> Option<T> {
         let mut place = self.0.try_lock().expect("one thread at a time");
-        *place = Some(value);
+        place.replace(value)
     }
 
     pub(crate) fn take(&self) -> Option<T> {

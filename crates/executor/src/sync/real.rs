@@ -43,8 +43,10 @@ impl<T> Slot<T> {
         Self(AtomicRefCell::new(SyncWrapper::new(value)))
     }
 
-    pub(crate) fn put(&self, value: T) {
-        *self.0.borrow_mut().get_mut() = Some(value);
+    #[inline]
+    /// Gives what was there.
+    pub(crate) fn put(&self, value: T) -> Option<T> {
+        self.0.borrow_mut().get_mut().replace(value)
     }
 
     #[inline]

@@ -609,6 +609,6 @@ impl Planner {
                 self.tallies.add_load(homes, demand.load);
             }
         }
-        self.expected = total(&seen.slow) / self.placement.len().max(1) as f64;
+        self.expected = total(&seen.slow) / self.placement.iter().len().max(1) as f64;
     }
 }

@@ -77,7 +77,7 @@ proptest! {
             let before = planner.placement();
             let remap = planner.resize(at(now), &cores);
             let placement = planner.placement();
-            prop_assert_eq!(placement.len(), 20);
+            prop_assert_eq!(placement.iter().len(), 20);
             prop_assert_eq!(placement.version(), before.version() + u64::from(remap.is_some()));
             for (table, homes) in placement.iter() {
                 for home in homes {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use chiplet_policy::{
-    Backlog, LEAST_COLD, Staff, StealConfig, StealLevel, can_donate, can_help_far, choose_victim,
+    Backlog, LEAST_COLD, Staff, StealConfig, can_donate, can_help_far, choose_victim,
     has_surplus_worker, is_worth_crossing,
 };
 use proptest::prelude::*;
@@ -203,9 +203,4 @@ fn a_cold_cache_costs_a_long_task_no_more_than_filling_it() {
     assert!(is_worth_crossing(&backlog, &config));
     let unlimited = config.cold_limit(Duration::MAX);
     assert!(!is_worth_crossing(&backlog, &unlimited));
-}
-
-#[test]
-fn levels_are_ordered_as_they_are_tried() {
-    assert!(StealLevel::ALL.is_sorted());
 }

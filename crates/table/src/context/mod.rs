@@ -97,6 +97,7 @@ pub struct Context<'a> {
 }
 
 /// A context for code that `host` runs.
+#[inline]
 pub fn context(host: &dyn Host) -> Context<'_> {
     Context {
         tally: Tally::default(),
@@ -105,6 +106,7 @@ pub fn context(host: &dyn Host) -> Context<'_> {
 }
 
 /// What was reported to the context, and what helpers used.
+#[inline]
 pub fn tally(context: &Context<'_>) -> Tally {
     context.tally
 }

@@ -152,16 +152,19 @@ fn strategy(index: usize, name: &str, rounds: &[Round], first: &[Round]) -> Stra
                 own: 612_345,
                 domain: 210_400,
                 remote: 405_210,
+                moved: 0,
             },
             1 => Steals {
                 own: 1_534_210,
                 domain: 101_233,
                 remote: 8_214,
+                moved: 1_102,
             },
             _ => Steals {
                 own: 1_000_000,
                 domain: 0,
                 remote: 0,
+                moved: 0,
             },
         }),
         ratio_to_first: Ratios {

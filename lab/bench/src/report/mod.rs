@@ -203,12 +203,15 @@ pub struct Latency {
     pub p999: f64,
 }
 
-/// Tasks and scan units by the level of the steal ladder.
+/// Tasks and scan units by where workers took them from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Steals {
     pub own: u64,
     pub domain: u64,
     pub remote: u64,
+    /// Tasks that their submit queued away from home. Of older reports `remote` has them.
+    #[serde(default)]
+    pub moved: u64,
 }
 
 /// One strategy's figures: medians over its rounds.

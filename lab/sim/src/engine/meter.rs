@@ -121,6 +121,11 @@ impl Meter {
     }
 
     pub(super) fn take(&mut self, level: StealLevel) {
-        self.taken[level as usize] += 1;
+        let column = match level {
+            StealLevel::Own => 0,
+            StealLevel::Domain => 1,
+            StealLevel::Away(_) => 2,
+        };
+        self.taken[column] += 1;
     }
 }

@@ -1,6 +1,6 @@
 //! Busy workers help a queue that has fallen behind theirs.
 
-use chiplet_policy::{StealLevel, ladder};
+use chiplet_policy::{LeftHome, StealLevel, ladder};
 
 use super::Engine;
 
@@ -17,7 +17,8 @@ impl Engine<'_> {
         };
         self.go_away(worker);
         self.leave_task_to_others(group);
-        self.begin(worker, query, StealLevel::Remote, victim);
+        let level = StealLevel::Away(LeftHome::StolenByBusy);
+        self.begin(worker, query, level, victim);
         true
     }
 }

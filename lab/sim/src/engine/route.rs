@@ -3,7 +3,7 @@
 use chiplet_baselines::Routing;
 use chiplet_policy::group::Faces;
 use chiplet_policy::queue::{Pace, Refusal, Terms};
-use chiplet_policy::route::{self, Queues};
+use chiplet_policy::route::{self, To, Unplaced};
 use chiplet_table::Class;
 use chiplet_topology::DomainId;
 
@@ -18,12 +18,37 @@ impl Engine<'_> {
     /// Finds a queue for a query that has just come.
     pub(super) fn submit(&mut self, query: usize) {
         let (table, class) = (self.queries[query].table, self.queries[query].class);
-        let mut queues = Submitting {
-            engine: self,
-            table,
-            class,
+        let home = self.home(table, class);
+        let of = (table_id(table), class, self.pace_of(table));
+        let evened = match self.scenario.strategy.routing {
+            Routing::Home => route::evens_out(&self.groups, &self.crossing, home, of),
+            Routing::Rotate => None,
         };
-        match route::choose(&mut queues, query) {
+        let groups = self.groups.groups();
+        let placed = route::choose(groups, (home, evened), query, |to, load| {
+            let home = match to {
+                To::Home => self.home(table, class),
+                To::Group(group, _) => group,
+                To::SpareOf(home) => match route::nearest_spare(&self.groups, &self.crossing, home)
+                {
+                    Some(spare) => spare,
+                    None => {
+                        return Err(Unplaced {
+                            home,
+                            refusal: Refusal::GroupFull,
+                            load,
+                        });
+                    }
+                },
+            };
+            let pushed = self.push(home, load);
+            pushed.map_err(|(refusal, load)| Unplaced {
+                home,
+                refusal,
+                load,
+            })
+        });
+        match placed {
             Ok(Some(pace)) => self.known[table as usize].over_share = pace == Pace::OverShare,
             Ok(None) => {}
             Err(unplaced) => {
@@ -67,56 +92,21 @@ impl Engine<'_> {
         }
         Ok(pushed.pace)
     }
-}
 
-/// A query of a table that has just come.
-struct Submitting<'a, 'b> {
-    engine: &'a mut Engine<'b>,
-    table: u32,
-    class: Class,
-}
-
-impl Queues<usize> for Submitting<'_, '_> {
-    fn home(&mut self) -> usize {
-        let engine = &mut *self.engine;
-        match engine.scenario.strategy.routing {
+    /// The group that is a table's home for the next query of `class`.
+    fn home(&mut self, table: u32, class: Class) -> usize {
+        match self.scenario.strategy.routing {
             Routing::Rotate => {
-                engine.turn += 1;
-                (engine.turn - 1) % engine.groups.groups()
+                self.turn += 1;
+                (self.turn - 1) % self.groups.groups()
             }
             Routing::Home => {
-                let draw = mix(engine.meter.sent) as u32;
-                let homes = &engine.balancer.homes[self.table as usize];
+                let draw = mix(self.meter.sent) as u32;
+                let homes = &self.balancer.homes[table as usize];
                 let homes = [draw, draw.wrapping_add(1)].map(|draw| homes.pick(draw));
-                let homes = homes.map(|home| engine.group_of(home));
-                route::shorter(
-                    &engine.groups,
-                    homes,
-                    self.class,
-                    engine.pace_of(self.table),
-                )
+                let homes = homes.map(|home| self.group_of(home));
+                route::shorter(&self.groups, homes, class, self.pace_of(table))
             }
         }
-    }
-
-    fn evened(&mut self, home: usize) -> Option<usize> {
-        let engine = &*self.engine;
-        let of = (table_id(self.table), self.class, engine.pace_of(self.table));
-        match engine.scenario.strategy.routing {
-            Routing::Home => route::evens_out(&engine.groups, &engine.crossing, home, of),
-            Routing::Rotate => None,
-        }
-    }
-
-    fn spare(&mut self, home: usize) -> Option<usize> {
-        route::nearest_spare(&self.engine.groups, &self.engine.crossing, home)
-    }
-
-    fn groups(&self) -> usize {
-        self.engine.groups.groups()
-    }
-
-    fn push(&mut self, group: usize, query: usize) -> Result<Pace, (Refusal, usize)> {
-        self.engine.push(group, query)
     }
 }

@@ -1,7 +1,7 @@
 //! The probes of a query that several workers scan.
 
 use chiplet_baselines::{Splitting, Stealing};
-use chiplet_policy::{Hands, StealLevel};
+use chiplet_policy::{Hands, LeftHome, StealLevel};
 
 use super::timeline::Event;
 use super::units::{Cursor, Shared};
@@ -167,7 +167,7 @@ impl Engine<'_> {
         let level = match (worker == runner, from == own) {
             (true, _) => StealLevel::Own,
             (false, true) => StealLevel::Domain,
-            (false, false) => StealLevel::Remote,
+            (false, false) => StealLevel::Away(LeftHome::StolenByIdle),
         };
         if worker != runner || !enters {
             self.meter.take(level);

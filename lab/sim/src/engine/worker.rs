@@ -6,7 +6,7 @@ use chiplet_baselines::Routing;
 use chiplet_policy::group::{Faces, Rest, Take};
 use chiplet_policy::ladder::Attempt;
 use chiplet_policy::queue::Run;
-use chiplet_policy::{StealLevel, ladder};
+use chiplet_policy::{LeftHome, StealLevel, ladder};
 
 use super::group::Call;
 use super::timeline::Event;
@@ -245,7 +245,7 @@ impl Engine<'_> {
         let level = if same {
             StealLevel::Domain
         } else {
-            StealLevel::Remote
+            StealLevel::Away(LeftHome::StolenByIdle)
         };
         self.begin(worker, query, level, victim);
         true

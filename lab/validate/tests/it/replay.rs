@@ -123,7 +123,7 @@ fn compare(log: &Log, domains: &[u32]) -> [usize; 3] {
             matches!(
                 decision,
                 Decision::Begun {
-                    level: StealLevel::Remote,
+                    level: StealLevel::Away(_),
                     ..
                 }
             )

@@ -54,6 +54,7 @@ impl Pool for Baseline {
             own,
             domain,
             remote,
+            moved: 0,
         };
         Some((steals, 0))
     }

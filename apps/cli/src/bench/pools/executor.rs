@@ -120,6 +120,7 @@ impl Pool for Executed {
             own: snapshot.steals.own,
             domain: snapshot.steals.domain,
             remote: snapshot.steals.remote,
+            moved: snapshot.steals.rebalanced + snapshot.steals.overflow,
         };
         Some((steals, snapshot.remaps))
     }

@@ -112,7 +112,8 @@ pub fn strategies(report: &Report) -> Vec<Grid> {
                 "send lag p99,\u{a0}µs",
                 "tasks from own queue",
                 "from same domain",
-                "from other domain",
+                "stolen from other domain",
+                "moved at submit",
                 "remaps",
             ],
             |strategy| {
@@ -128,6 +129,7 @@ pub fn strategies(report: &Report) -> Vec<Grid> {
                     steals(|steals| steals.own),
                     steals(|steals| steals.domain),
                     steals(|steals| steals.remote),
+                    steals(|steals| steals.moved),
                     strategy.remaps.map_or(UNSAID.into(), count),
                 ]
             },

@@ -258,6 +258,7 @@ impl Series<'_> {
             runner.steals.own += after.own - before.own;
             runner.steals.domain += after.domain - before.domain;
             runner.steals.remote += after.remote - before.remote;
+            runner.steals.moved += after.moved - before.moved;
             runner.remaps += remaps - remaps_before;
         }
         if let Some(followed) = &mut runner.placement {

@@ -77,7 +77,7 @@ pub(super) fn domain_metrics(
     )?;
     page.counters(
         "chiplet_domain_steals",
-        "Where a domain's workers took tasks from: their own queue, their domain, another domain",
+        "Where a domain's workers took tasks from: their own queue at home, their domain, another domain",
         domains
             .iter()
             .flat_map(|domain| {
@@ -87,6 +87,20 @@ pub(super) fn domain_metrics(
                     ("remote", domain.steals.remote),
                 ]
                 .map(|(level, count)| (with(domain.id.0, "level", level), count))
+            })
+            .collect(),
+    )?;
+    page.counters(
+        "chiplet_domain_moved",
+        "Tasks that their submit moved to a domain: their home had a longer wait, or was full",
+        domains
+            .iter()
+            .flat_map(|domain| {
+                [
+                    ("rebalanced", domain.steals.rebalanced),
+                    ("overflow", domain.steals.overflow),
+                ]
+                .map(|(why, count)| (with(domain.id.0, "reason", why), count))
             })
             .collect(),
     )?;

@@ -180,7 +180,8 @@ let shedBefore = Infinity;
 
 function showTotals(totals, placement) {
   const { own, domain, remote } = totals.steals;
-  const taken = own + domain + remote;
+  const moved = totals.steals.rebalanced + totals.steals.overflow;
+  const taken = own + domain + remote + moved;
   const of = (part) => (taken ? share(part / taken) : NOTHING);
   const tiles = document.querySelector(".tiles");
   fill(tiles, {
@@ -192,12 +193,12 @@ function showTotals(totals, placement) {
     unanswered: `${count(totals.expired)} expired, ${count(totals.cancelled)} cancelled, ${count(totals.panicked)} panicked`,
     own: of(own),
     same: of(domain),
-    other: of(remote),
+    other: of(remote + moved),
     version: `v${placement.version}`,
     "remap-count": plural(placement.remaps, "remap"),
   });
   shedBefore = totals.shed;
-  for (const [level, part] of [["own", own], ["same", domain], ["other", remote]]) {
+  for (const [level, part] of [["own", own], ["same", domain], ["other", remote + moved]]) {
     const piece = tiles.querySelector(`.split .${level}`);
     piece.hidden = part === 0;
     piece.style.flexGrow = taken ? part / taken : 0;
@@ -287,7 +288,8 @@ function noteArrivals(tables) {
 
 function fillFigures(node, domain) {
   const { own, domain: same, remote } = domain.steals;
-  const taken = own + same + remote;
+  const moved = domain.steals.rebalanced + domain.steals.overflow;
+  const taken = own + same + remote + moved;
   const full = domain.queue_limit > 0 ? domain.queued / domain.queue_limit : 0;
   fill(node, {
     title: `Domain ${domain.id}`,
@@ -302,6 +304,7 @@ function fillFigures(node, domain) {
     service99: `p99 ${micros(domain.service_p99_us)}`,
     shed: count(domain.shed),
     remote: taken ? share(remote / taken) : NOTHING,
+    moved: taken ? share(moved / taken) : NOTHING,
   });
   fillBar(node.querySelector(".bar.queue"), full);
   fillBar(node.querySelector(".bar.workers"), domain.busy_share);

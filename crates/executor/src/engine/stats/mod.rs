@@ -10,9 +10,10 @@
 
 mod rows;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use chiplet_policy::{StealLevel, TableId, Usage};
+use chiplet_policy::{LeftHome, StealLevel, TableId, Usage};
 use crossbeam_utils::CachePadded;
 use rtrb::{Producer, PushError, RingBuffer};
 
@@ -32,57 +33,51 @@ const NOTES: usize = match cfg!(any(chiplet_loom, chiplet_shuttle)) {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Note {
     pub(crate) table: TableId,
-    /// How so many tasks ended, if any did.
-    pub(crate) end: Option<(End, u64)>,
+    /// How its tasks ended.
+    pub(crate) end: End,
+    /// How many have.
+    pub(crate) tasks: u32,
     /// Wait and service time of each of them in nanoseconds, if a worker took them up.
     pub(crate) times: Option<[u64; 2]>,
-    /// Nanoseconds for which the worker was busy, which have not been noted before.
-    pub(crate) busy: u64,
-    /// Bytes that were read, likewise.
-    pub(crate) bytes: u64,
+    /// Bytes that were read, and nanoseconds for which the worker was busy, which have not been noted before.
+    pub(crate) used: (u64, u64),
 }
 
 impl Note {
-    /// What was used for a part of a task, which has not ended.
-    pub(crate) fn part(table: TableId, bytes: u64, busy: Duration) -> Self {
-        Self {
-            table,
-            end: None,
-            times: None,
-            busy: busy.as_nanos() as u64,
-            bytes,
-        }
-    }
-
     /// So many tasks of a table have ended in this way, without having been taken up.
-    #[inline]
     pub(crate) fn untouched(table: TableId, end: End, tasks: u64) -> Self {
         Self {
             table,
-            end: Some((end, tasks)),
+            end,
+            tasks: tasks as u32,
             times: None,
-            busy: 0,
-            bytes: 0,
+            used: (0, 0),
         }
     }
 
-    /// A worker took them up after so many nanoseconds, and each was answered after so many more.
-    #[inline]
-    pub(crate) fn timed(self, wait: u64, service: u64) -> Self {
+    /// What was used for a part of a task, which has not ended.
+    pub(crate) fn part(table: TableId, bytes: u64, busy: Duration) -> Self {
         Self {
-            times: Some([wait, service]),
-            ..self
+            used: (bytes, busy.as_nanos() as u64),
+            ..Self::untouched(table, End::Done, 0)
         }
     }
+}
 
-    /// Bytes and nanoseconds of a worker that were used for them.
+impl Seat {
+    /// The worker begins a task or unit that it has taken from `level`.
     #[inline]
-    pub(crate) fn using(self, (bytes, busy): (u64, u64)) -> Self {
-        Self {
-            bytes,
-            busy,
-            ..self
-        }
+    pub(crate) fn begun(&self, level: StealLevel) {
+        let count = &self.steals[column(level)];
+        // Nobody else writes it.
+        count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        self.set_occupied(true);
+    }
+
+    /// Whether the worker is on a task or unit now.
+    #[inline]
+    pub(crate) fn set_occupied(&self, occupied: bool) {
+        self.occupied.store(occupied, Ordering::Relaxed);
     }
 }
 
@@ -98,16 +93,16 @@ impl TableStats {
 /// The rows of each group, and what each worker shows of itself.
 pub(crate) struct Stats {
     groups: Box<[CachePadded<Mutex<Rows>>]>,
-    seats: Box<[CachePadded<Seat>]>,
+    seats: Box<[Arc<CachePadded<Seat>>]>,
 }
 
 /// What only its worker writes.
 #[derive(Default)]
-struct Seat {
+pub(crate) struct Seat {
     /// Whether it is on a task or scan unit now.
     occupied: AtomicBool,
     /// Tasks and units that it has begun, by where they came from.
-    steals: [AtomicU64; 3],
+    steals: [AtomicU64; 5],
 }
 
 /// What a group's workers did for one table.
@@ -132,7 +127,7 @@ impl Stats {
     pub(crate) fn new(groups: usize, workers: usize) -> Self {
         Self {
             groups: (0..groups).map(|_| CachePadded::default()).collect(),
-            seats: (0..workers).map(|_| CachePadded::default()).collect(),
+            seats: (0..workers).map(|_| Arc::default()).collect(),
         }
     }
 
@@ -143,32 +138,21 @@ impl Stats {
         Notes { own, group, ring }
     }
 
-    /// A worker begins a task or unit that it has taken from `level`.
-    #[inline]
-    pub(crate) fn begun(&self, worker: usize, level: StealLevel) {
-        let seat = &self.seats[worker];
-        let count = &seat.steals[level as usize];
-        // Nobody else writes it.
-        count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        seat.occupied.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether a worker is on a task or unit now.
-    pub(crate) fn set_occupied(&self, worker: usize, occupied: bool) {
-        self.seats[worker]
-            .occupied
-            .store(occupied, Ordering::Relaxed);
+    /// The seat of a worker, for itself.
+    pub(crate) fn seat(&self, worker: usize) -> Arc<CachePadded<Seat>> {
+        Arc::clone(&self.seats[worker])
     }
 
     /// Whether a worker is on a task or unit now, and where those that it has begun came from.
     pub(crate) fn of(&self, worker: usize) -> (bool, Steals) {
         let seat = &self.seats[worker];
-        let [own, domain, remote] =
-            [0, 1, 2].map(|level| seat.steals[level].load(Ordering::Relaxed));
+        let count = |level| seat.steals[column(level)].load(Ordering::Relaxed);
         let steals = Steals {
-            own,
-            domain,
-            remote,
+            own: count(StealLevel::Own),
+            domain: count(StealLevel::Domain),
+            remote: count(StealLevel::Away(LeftHome::StolenByIdle)),
+            rebalanced: count(StealLevel::Away(LeftHome::Rebalanced)),
+            overflow: count(StealLevel::Away(LeftHome::Overflow)),
         };
         (seat.occupied.load(Ordering::Relaxed), steals)
     }
@@ -204,6 +188,18 @@ impl Stats {
         while self.groups[group].lock().gather(ring) {
             ring += 1;
         }
+    }
+}
+
+/// Which of a worker's counts a task is, by where it came from.
+#[inline]
+fn column(level: StealLevel) -> usize {
+    match level {
+        StealLevel::Own => 0,
+        StealLevel::Domain => 1,
+        StealLevel::Away(LeftHome::Rebalanced) => 2,
+        StealLevel::Away(LeftHome::Overflow) => 3,
+        StealLevel::Away(_) => 4,
     }
 }
 

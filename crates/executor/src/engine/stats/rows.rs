@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use chiplet_policy::{TableId, Usage};
 use rtrb::Consumer;
-use rustc_hash::FxHashMap;
 
 use super::{GroupStats, Note, TableStats};
 use crate::counts::TABLES_AT_ONCE;
@@ -25,16 +24,14 @@ pub(super) struct Rows {
 struct Sums {
     /// In no order; a list, so that a reader can go through it in steps.
     list: Vec<Row>,
-    /// Where in the list a table stands.
-    places: FxHashMap<TableId, usize>,
+    /// Where in the list the table of each slot stands. A slot is another table's only when the first is retired.
+    places: Vec<usize>,
     /// Those that have been used since the balancer last asked, which may be few of very many.
     in_use: Vec<TableId>,
     /// Tables that were removed.
     retired: TableStats,
     /// Nanoseconds of all of them.
     busy: u64,
-    /// Where the table of the last note stands: it mostly is that of the next, too.
-    last: usize,
 }
 
 struct Row {
@@ -59,7 +56,11 @@ impl Rows {
             return false;
         };
         if let Ok(notes) = ring.read_chunk(ring.slots()) {
-            notes.into_iter().for_each(|note| sums.add(&note));
+            let (first, rest) = notes.as_slices();
+            for notes in [first, rest] {
+                notes.iter().for_each(|note| sums.add(note));
+            }
+            notes.commit_all();
         }
         true
     }
@@ -70,48 +71,60 @@ impl Rows {
 }
 
 impl Sums {
+    #[inline(always)]
     fn add(&mut self, note: &Note) {
-        self.busy += note.busy;
+        let (bytes, busy) = note.used;
+        let tasks = u64::from(note.tasks);
+        self.busy += busy;
         let row = self.of(note.table);
-        row.used.0 += note.busy;
-        row.used.1 += note.bytes;
-        if let Some((end, tasks)) = note.end {
-            row.stats.served.count_many(end, tasks);
-            if let Some([wait, service]) = note.times {
-                row.stats.wait.record_many(wait, tasks);
-                row.stats.service.record_many(service, tasks);
-            }
+        row.used.0 += busy;
+        row.used.1 += bytes;
+        row.stats.served.count_many(note.end, tasks);
+        if let Some([wait, service]) = note.times {
+            row.stats.wait.record_many(wait, tasks);
+            row.stats.service.record_many(service, tasks);
         }
     }
 
     fn of(&mut self, table: TableId) -> &mut Row {
-        let is_last = |row: &Row| row.table == table;
-        if !self.list.get(self.last).is_some_and(is_last) {
-            self.last = self.place_of(table);
-        }
-        let row = &mut self.list[self.last];
+        let place = match self.place_of(table) {
+            Some(place) => place,
+            None => self.add_row(table),
+        };
+        let row = &mut self.list[place];
         if !std::mem::replace(&mut row.is_in_use, true) {
             self.in_use.push(table);
         }
         row
     }
 
-    fn place_of(&mut self, table: TableId) -> usize {
-        let list = &mut self.list;
-        *self.places.entry(table).or_insert_with(|| {
-            list.push(Row {
-                table,
-                stats: TableStats::default(),
-                used: (0, 0),
-                is_in_use: false,
-            });
-            list.len() - 1
-        })
+    #[inline]
+    fn place_of(&self, table: TableId) -> Option<usize> {
+        let &place = self.places.get(table.slot as usize)?;
+        let row = self.list.get(place)?;
+        (row.table == table).then_some(place)
+    }
+
+    #[cold]
+    fn add_row(&mut self, table: TableId) -> usize {
+        let (slot, place) = (table.slot as usize, self.list.len());
+        if self.places.len() <= slot {
+            self.places.resize(slot + 1, usize::MAX);
+        }
+        self.places[slot] = place;
+        self.list.push(Row {
+            table,
+            stats: TableStats::default(),
+            used: (0, 0),
+            is_in_use: false,
+        });
+        place
     }
 
     /// What was used of `table` since this was last asked.
     fn take_used(&mut self, table: TableId) -> Option<(TableId, Usage)> {
-        let row = &mut self.list[*self.places.get(&table)?];
+        let place = self.place_of(table)?;
+        let row = &mut self.list[place];
         row.is_in_use = false;
         let (busy, bytes) = std::mem::take(&mut row.used);
         let busy = Duration::from_nanos(busy);
@@ -119,13 +132,13 @@ impl Sums {
     }
 
     fn retire(&mut self, table: TableId) {
-        let Some(place) = self.places.remove(&table) else {
+        let Some(place) = self.place_of(table) else {
             return;
         };
         let gone = self.list.swap_remove(place);
         self.retired.absorb(&gone.stats);
         if let Some(moved) = self.list.get(place) {
-            self.places.insert(moved.table, place);
+            self.places[moved.table.slot as usize] = place;
         }
     }
 }

@@ -20,6 +20,7 @@ struct Hosted<'a, K: ?Sized> {
 
 /// Runs `code` on this worker with a context for `task`, within its span. Returns with its result what the context was
 /// told.
+#[inline(always)]
 pub(super) fn in_context<K: Task + ?Sized, R>(
     worker: &Worker,
     task: &Arc<K>,
@@ -28,7 +29,18 @@ pub(super) fn in_context<K: Task + ?Sized, R>(
     let hosted = Hosted { worker, task };
     let mut context = host::context(&hosted);
     let result = task.header().span.within(|| code(&mut context));
-    (result, host::tally(&context))
+    let Tally {
+        bytes,
+        helped,
+        blocked,
+    } = host::tally(&context);
+    // Field by field, as most of them are only looked at.
+    let used = Tally {
+        bytes,
+        helped,
+        blocked,
+    };
+    (result, used)
 }
 
 impl<K: Task + ?Sized> Host for Hosted<'_, K> {

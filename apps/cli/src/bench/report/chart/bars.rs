@@ -169,9 +169,10 @@ const LEVELS: [Level; 3] = [
     },
 ];
 
-/// Shares by level; `None` when nothing was counted.
+/// Shares by level; `None` when nothing was counted. What was moved at its submit is cold, too.
 fn shares(steals: Steals) -> Option<[f64; 3]> {
-    let counts = [steals.own, steals.domain, steals.remote].map(|count| count as f64);
+    let away = steals.remote + steals.moved;
+    let counts = [steals.own, steals.domain, away].map(|count| count as f64);
     let all: f64 = counts.iter().sum();
     (all > 0.0).then(|| counts.map(|count| count / all))
 }
