@@ -2,6 +2,8 @@
 
 use chiplet_policy::queue::Intake;
 
+use crate::error::Error;
+
 /// How many tables' counters are copied while a worker's or a queue's lock is held: some microseconds, however many
 /// tables there are. So long, or as long as copying one histogram takes, a reader may hold up a worker.
 pub(crate) const TABLES_AT_ONCE: usize = 64;
@@ -13,6 +15,18 @@ pub(crate) enum End {
     Cancelled,
     Expired,
     Panicked,
+}
+
+impl End {
+    /// How an outcome is counted.
+    pub(crate) fn of<T>(result: &Result<T, Error>) -> Self {
+        match result {
+            Ok(_) | Err(Error::Search(_)) => Self::Done,
+            Err(Error::Expired) => Self::Expired,
+            Err(Error::Panicked(_)) => Self::Panicked,
+            Err(_) => Self::Cancelled,
+        }
+    }
 }
 
 /// What workers did for one table.

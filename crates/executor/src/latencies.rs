@@ -50,11 +50,7 @@ impl Latencies {
     pub(crate) fn record_many(&mut self, nanos: u64, tasks: u64) {
         let nanos = nanos.min(LONGEST);
         self.count += tasks;
-        let sum = match tasks {
-            1 => nanos,
-            _ => nanos.saturating_mul(tasks),
-        };
-        self.sum = self.sum.saturating_add(sum);
+        self.sum = self.sum.saturating_add(nanos.saturating_mul(tasks));
         let bucket = bucket(nanos);
         match self.counts.get_mut(bucket.wrapping_sub(self.first)) {
             Some(count) => *count += tasks,

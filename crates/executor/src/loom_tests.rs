@@ -12,8 +12,7 @@ use chiplet_topology::DomainId;
 
 use crate::checks::checks;
 use crate::counts::End;
-use crate::engine::completion::end_of;
-use crate::engine::live::Live;
+use crate::engine::completion::Live;
 use crate::engine::registry::{Common, Index, Registry};
 use crate::engine::task::Header;
 use crate::error::Error;
@@ -43,8 +42,9 @@ fn new_task<T>() -> Arc<Live<T, Closure>> {
         timer: StdArc::default(),
         cores: StdArc::default(),
         began: now(),
+        domains: 1,
     };
-    let registry = Registry::new(common, 1);
+    let registry = Registry::new(common);
     let id = registry.reserve();
     let (options, homes) = (TableOptions::default(), Homes::single(DomainId(0)));
     registry.publish(id, "t".into(), Index::default(), options, homes);
@@ -176,7 +176,7 @@ fn a_deadline_and_an_answer_agree_on_one_end() {
                 tell(&task, 7);
                 counted
             }
-            Some(reason) => end_of::<u32>(&Err(reason)),
+            Some(reason) => End::of::<u32>(&Err(reason)),
         })
     };
     let timer = {

@@ -84,11 +84,7 @@ impl<T> Ticket<T> {
     /// as by dropping the ticket. [`Context::block_in_place`](chiplet_table::Context::block_in_place) allows such a
     /// wait.
     pub fn wait(mut self) -> Result<T, Error> {
-        let answer = match &self.task {
-            Some(task) => task.answer(),
-            None => None,
-        };
-        match answer {
+        match self.task.as_ref().and_then(|task| task.answer()) {
             Some(answer) => {
                 self.leave();
                 // Nothing is left in it to drop.

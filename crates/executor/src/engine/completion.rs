@@ -21,13 +21,12 @@ use std::task::{Poll, Waker};
 
 use chiplet_table::host::contain;
 
-use super::live::Live;
 use super::task::Header;
 use crate::counts::End;
 use crate::error::Error;
 use crate::report::Answer;
 use crate::sync::atomic::Ordering;
-use crate::sync::{Step, left_out};
+use crate::sync::{Slot, Step, left_out};
 
 /// Its worker is counting how it ended: it expires no more.
 const SETTLED: u32 = 1;
@@ -44,19 +43,16 @@ const EXPIRED: u32 = 32;
 
 /// What a task is to run, and then what has come of it: of whoever runs or ends the task, until [`DONE`]; then of who is
 /// to take the result. One place for both, as a task is as short as what is in it.
-pub(super) enum Stage<T, C> {
+enum Stage<T, C> {
     Code(C),
     Ended(Result<Answer<T>, Error>),
 }
 
-/// How an outcome is counted.
-pub(crate) fn end_of<T>(result: &Result<T, Error>) -> End {
-    match result {
-        Ok(_) | Err(Error::Search(_)) => End::Done,
-        Err(Error::Expired) => End::Expired,
-        Err(Error::Panicked(_)) => End::Panicked,
-        Err(_) => End::Cancelled,
-    }
+/// A task whose ticket gets a `T`, and of which `C` is used up. `jobs` has the kinds of work.
+pub(crate) struct Live<T, W, C = ()> {
+    pub(crate) header: Header,
+    stage: Slot<Stage<T, C>>,
+    pub(crate) work: W,
 }
 
 impl Header {
@@ -130,6 +126,16 @@ impl Header {
 }
 
 impl<T, W, C> Live<T, W, C> {
+    /// A task that has not begun.
+    #[inline]
+    pub(crate) fn new(header: Header, work: W, code: C) -> Self {
+        Self {
+            header,
+            stage: Slot::new(Some(Stage::Code(code))),
+            work,
+        }
+    }
+
     /// What it begins with, for whoever has taken it from a queue, or could not queue it; once.
     #[inline]
     pub(crate) fn take_code(&self) -> Option<C> {
@@ -169,18 +175,18 @@ impl<T, W, C> Live<T, W, C> {
     }
 
     /// Ends a task that has not started, unless it has ended before. Says how it is to be counted.
-    pub(super) fn end_in_queue(&self, error: Error) -> End {
+    pub(crate) fn end_in_queue(&self, error: Error) -> End {
         if let Some(reason) = self.header.stop_reason() {
-            return end_of::<()>(&Err(reason));
+            return End::of::<()>(&Err(reason));
         }
         let result = Err(error);
-        let end = self.header.settle(end_of(&result));
+        let end = self.header.settle(End::of(&result));
         self.tell(result);
         end
     }
 
     /// The ticket goes. With `cancel`, a task that has not started is not to start.
-    pub(super) fn leave(&self, cancel: bool) {
+    pub(crate) fn leave(&self, cancel: bool) {
         let gone = if cancel { GONE | CANCEL } else { GONE };
         let state = self.header.state.fetch_or(gone, Ordering::AcqRel);
         if state & WAITER != 0 {
@@ -196,7 +202,7 @@ impl<T, W, C> Live<T, W, C> {
     ///
     /// # Panics
     /// If the result has been taken before.
-    pub(super) fn ask(&self, waker: &Waker, due: bool) -> Poll<Result<Answer<T>, Error>> {
+    pub(crate) fn ask(&self, waker: &Waker, due: bool) -> Poll<Result<Answer<T>, Error>> {
         if due
             && self
                 .header

@@ -11,7 +11,7 @@ use chiplet_policy::{StealLevel, Time};
 
 use chiplet_table::host::contain;
 
-use super::completion::{Stage, end_of};
+use super::completion::Live;
 use super::stats::Note;
 use super::task::{Header, Task};
 use super::timer::Expire;
@@ -19,14 +19,7 @@ use super::worker::Worker;
 use crate::counts::End;
 use crate::error::Error;
 use crate::report::{Answer, Record};
-use crate::sync::{Slot, Step, left_out};
-
-/// A task whose ticket gets a `T`, and of which `C` is used up.
-pub(crate) struct Live<T, W, C = ()> {
-    pub(crate) header: Header,
-    pub(super) stage: Slot<Stage<T, C>>,
-    pub(crate) work: W,
-}
+use crate::sync::{Step, left_out};
 
 /// What a task does.
 pub(crate) trait Work<T>: Send + Sync {
@@ -68,16 +61,6 @@ pub(crate) trait Outcome<T>: Expire {
 }
 
 impl<T, W, C> Live<T, W, C> {
-    /// A task that has not ended.
-    #[inline]
-    pub(crate) fn new(header: Header, work: W, code: C) -> Self {
-        Self {
-            header,
-            stage: Slot::new(Some(Stage::Code(code))),
-            work,
-        }
-    }
-
     /// Why it is not worth going on with at `now`, if so: its deadline has passed, or its ticket is gone.
     pub(crate) fn check(&self, now: Instant) -> Result<(), Error> {
         match self.header.is_expired(now) {
@@ -130,7 +113,7 @@ impl<T, W, C> Live<T, W, C> {
     /// How a task that has run into `result` is to be counted. A ticket may be told at any moment that its deadline has
     /// passed, so this is settled first; without a deadline there is nothing to settle.
     fn settled(&self, result: &Result<T, Error>) -> End {
-        let end = end_of(result);
+        let end = End::of(result);
         match self.header.has_deadline() {
             true => self.header.settle(end),
             false => end,

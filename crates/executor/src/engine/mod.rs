@@ -82,11 +82,12 @@ impl Engine {
             timer: Arc::clone(&timer),
             cores: Arc::clone(&parts.hub.cores),
             began: now(),
+            domains: parts.topology.domains().len(),
         };
         Self {
             id,
             split: parts.split,
-            registry: Registry::new(common, parts.topology.domains().len()),
+            registry: Registry::new(common),
             hub: parts.hub,
             topology: parts.topology,
             nodes: parts.nodes,

@@ -31,7 +31,7 @@ impl Engine {
     }
 
     /// Whether a shutdown has ended what was queued.
-    pub(super) fn abandons(&self) -> bool {
+    pub(crate) fn abandons(&self) -> bool {
         self.abandons.load(Ordering::SeqCst)
     }
 

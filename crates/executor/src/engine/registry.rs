@@ -45,6 +45,8 @@ pub(crate) struct Common {
     pub(crate) cores: Arc<FreeCores>,
     /// Deadlines are counted from here, by the system's clock.
     pub(crate) began: Instant,
+    /// Domains of the machine.
+    pub(crate) domains: usize,
 }
 
 impl Common {
@@ -162,7 +164,6 @@ pub(crate) struct TableState {
     pub(crate) last_units: AtomicU32,
     /// A home's group, and where that one's queue keeps the table, each in half of the bits; or [`UNPLACED`].
     place: AtomicU64,
-    domains: u32,
 }
 
 /// No queue has told yet where it keeps a table.
@@ -263,7 +264,7 @@ impl Listing {
 
     /// The table is in use: from now on there are as many shares as domains, at most [`SHARES`].
     fn use_more_shares(&self) {
-        let shares = (self.entry.state.domains as usize).min(SHARES);
+        let shares = self.entry.common.domains.clamp(1, SHARES);
         let share = |_| Arc::new(Share(Arc::clone(&self.entry)));
         self.others.get_or_init(|| (1..shares).map(share).collect());
     }
@@ -364,15 +365,12 @@ pub(crate) struct Registry {
     slots: boxcar::Vec<Slot>,
     free: Mutex<Vec<u32>>,
     common: Arc<Common>,
-    domains: u32,
 }
 
 impl Registry {
-    /// For tables of an executor on a machine with so many domains.
-    pub(crate) fn new(common: Common, domains: usize) -> Self {
+    pub(crate) fn new(common: Common) -> Self {
         Self {
             common: Arc::new(common),
-            domains: domains.max(1) as u32,
             slots: boxcar::Vec::new(),
             free: Mutex::new(Vec::new()),
         }
@@ -406,7 +404,6 @@ impl Registry {
                 options: KeptOptions::new(options),
                 last_units: AtomicU32::new(0),
                 place: AtomicU64::new(UNPLACED),
-                domains: self.domains,
             }),
             common: Arc::clone(&self.common),
         });

@@ -8,7 +8,6 @@ use chiplet_policy::queue::Effort;
 use chiplet_policy::{LeftHome, StealLevel, Time};
 use chiplet_table::Class;
 
-use super::completion::end_of;
 use super::registry::EntryRef;
 use super::span::TaskSpan;
 use super::worker::Worker;
@@ -142,7 +141,7 @@ pub(crate) trait Task: Send + Sync {
         if let Some(reason) = self.header().stop_reason()
             && !left_out(Step::BeginAsks)
         {
-            let end = end_of::<()>(&Err(reason));
+            let end = End::of::<()>(&Err(reason));
             worker.found_ended(self.header().entry.id, end, self.weight());
             return contain(|| drop(self));
         }
@@ -150,7 +149,7 @@ pub(crate) trait Task: Send + Sync {
             StealLevel::Own => self.submitted().level(),
             stolen => stolen,
         };
-        worker.begin(far);
+        worker.seat.begun(far);
         let started = worker.start(self.header(), level);
         self.execute(worker, started, far);
     }

@@ -206,7 +206,7 @@ mod tests {
     use chiplet_topology::DomainId;
 
     use super::*;
-    use crate::engine::live::Live;
+    use crate::engine::completion::Live;
     use crate::engine::registry::{Common, Index, Registry};
     use crate::engine::task::Header;
     use crate::error::Error;
@@ -238,15 +238,13 @@ mod tests {
 
     /// A ticket of a task with that deadline, which nobody runs.
     fn ticket(timer: &Arc<Timer>, deadline: Instant) -> Ticket<()> {
-        let registry = Registry::new(
-            Common {
-                executor: 0,
-                timer: Arc::clone(timer),
-                cores: Arc::default(),
-                began: now(),
-            },
-            1,
-        );
+        let registry = Registry::new(Common {
+            executor: 0,
+            timer: Arc::clone(timer),
+            cores: Arc::default(),
+            began: now(),
+            domains: 1,
+        });
         let id = registry.reserve();
         registry.publish(
             id,
@@ -258,11 +256,7 @@ mod tests {
         let entry = registry.refer(id).unwrap();
         let header = Header::new(entry, Time::ZERO, Some(deadline), Default::default());
         let code = |_: &mut chiplet_table::Context| ();
-        Ticket::live(Arc::new(Live::new(
-            (header, Kind::default()),
-            Closure,
-            code,
-        )))
+        Ticket::live(Arc::new(Live::new(header, Closure, code)))
     }
 
     fn poll<T>(ticket: &mut Ticket<T>) -> Poll<Result<T, Error>> {

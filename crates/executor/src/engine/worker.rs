@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chiplet_policy::queue::Underway;
-use chiplet_policy::{Hands, SplitConfig, StealLevel, TableId, Time, is_too_late};
+use chiplet_policy::{Hands, StealLevel, TableId, Time, is_too_late};
 use chiplet_table::Class;
 use chiplet_table::Probe;
 use chiplet_table::host::Tally;
@@ -32,13 +32,14 @@ pub(crate) struct Locality {
 
 /// The thread's own state.
 pub(crate) struct Worker {
-    engine: Arc<Engine>,
+    pub(crate) engine: Arc<Engine>,
     local: Local<Invitation>,
-    place: Locality,
+    pub(crate) place: Locality,
     notes: RefCell<Notes>,
-    seat: Arc<CachePadded<Seat>>,
+    /// What it shows of itself.
+    pub(crate) seat: Arc<CachePadded<Seat>>,
     /// When the task that it runs, or takes part in, was begun.
-    began: Time,
+    pub(crate) began: Time,
     /// It has done nothing since its last task ended than to leave the answer.
     is_fresh: Cell<bool>,
 }
@@ -131,11 +132,6 @@ impl Worker {
         now
     }
 
-    /// When the task that it runs, or takes part in, was begun.
-    pub(crate) fn began(&self) -> Time {
-        self.began
-    }
-
     /// Says that it takes part in a task that was begun at `began`.
     pub(crate) fn take_part(&mut self, began: Time) {
         self.is_fresh.set(false);
@@ -178,21 +174,17 @@ impl Worker {
     /// place. Returns how long it took.
     pub(crate) fn block(&self, code: &mut dyn FnMut()) -> Duration {
         let began = self.now();
-        self.set_occupied(false);
+        self.seat.set_occupied(false);
         let blocked = Blocked::begin(self);
         code();
         drop(blocked);
-        self.set_occupied(true);
+        self.seat.set_occupied(true);
         self.now().since(began)
     }
 
     /// Says that it is `now`, when this worker has taken part in another's task.
     pub(crate) fn set_clock(&mut self, now: Time) {
         self.local.set_clock(now);
-    }
-
-    pub(crate) fn place(&self) -> Locality {
-        self.place
     }
 
     /// What is known of a task in one piece that this worker took from `level` and ran: when it came, was begun and
@@ -242,27 +234,11 @@ impl Worker {
         self.local.worker
     }
 
-    /// Counts a task or scan unit that it begins, which it has taken from `level`.
-    #[inline(always)]
-    pub(crate) fn begin(&self, level: StealLevel) {
-        self.seat.begun(level);
-    }
-
-    /// Says whether it is on a task or scan unit.
-    #[inline]
-    pub(crate) fn set_occupied(&self, occupied: bool) {
-        self.seat.set_occupied(occupied);
-    }
-
     /// Counts what it has done for a table, before anybody is told of that. It is on no task any more.
     #[inline]
     pub(crate) fn note(&self, note: Note) {
         self.notes.borrow_mut().add(note, &self.engine.stats);
-        self.set_occupied(false);
-    }
-
-    pub(crate) fn split_config(&self) -> &SplitConfig {
-        &self.engine.split
+        self.seat.set_occupied(false);
     }
 
     /// Workers that may take part in what this one starts, itself among them; with `spills` also other domains'.
@@ -353,11 +329,6 @@ impl Worker {
     pub(crate) fn accept(&self, table: TableId, tasks: u64) {
         let mut state = self.engine.hub.groups.lock(self.local.group);
         state.queue.count_accepted(table, tasks);
-    }
-
-    /// Whether a shutdown has ended what was queued.
-    pub(crate) fn abandons(&self) -> bool {
-        self.engine.abandons()
     }
 
     /// Whether a task waits in its own domain.

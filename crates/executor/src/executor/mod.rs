@@ -8,7 +8,7 @@ mod submit_over;
 mod table_options;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use chiplet_policy::queue::Effort;
 use chiplet_policy::{Homes, Placement, TableId};
@@ -17,7 +17,7 @@ use chiplet_table::{Context, IntoTable, Neighbor, Query, Table};
 use chiplet_topology::{Process, Topology, TopologyError};
 
 use crate::engine::Engine;
-use crate::engine::live::Live;
+use crate::engine::completion::Live;
 use crate::engine::registry::{EntryRef, Index};
 use crate::engine::task::Header;
 use crate::error::{Error, Refused, SubmitError, TableError};
@@ -271,9 +271,8 @@ impl Executor {
             }
         };
         let (class, expires) = (query.requested_class(), query.expires());
-        let header = self.header(entry, class, expires, |time| {
-            Some(search::effort(&query, time))
-        });
+        let effort = expires.map(|at| search::effort(&query, at.saturating_duration_since(now())));
+        let header = self.header(entry, class, expires, effort);
         let task = Arc::new(search::task(header, query));
         match self
             .engine
@@ -347,9 +346,8 @@ impl Executor {
                 return Err(Refused { reason, input });
             }
         };
-        let header = self.header(entry, None, deadline, |time| {
-            Some(Effort::new(time, 0, false))
-        });
+        let effort = deadline.map(|at| Effort::new(at.saturating_duration_since(now()), 0, false));
+        let header = self.header(entry, None, deadline, effort);
         let task = Arc::new(Live::new(header, Closure, code));
         match self
             .engine
@@ -392,17 +390,16 @@ impl Executor {
         Ok(entry)
     }
 
-    /// What is known of a task of `class`, or the table's, that asks for an `effort` in the time until it `expires`.
+    /// What is known of a task of `class`, or the table's, that asks for this `effort` until it `expires`.
     #[inline(always)]
     fn header(
         &self,
         entry: EntryRef,
         class: Option<Class>,
         expires: Option<Instant>,
-        effort: impl FnOnce(Duration) -> Option<Effort>,
+        effort: Option<Effort>,
     ) -> Header {
         let class = class.unwrap_or_else(|| entry.state.options.get().class);
-        let effort = expires.and_then(|at| effort(at.saturating_duration_since(now())));
         let accepted = self.engine.hub.clock().now();
         Header::new(entry, accepted, expires, (class, effort))
     }

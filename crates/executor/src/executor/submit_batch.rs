@@ -87,7 +87,7 @@ impl Executor {
             }
         };
         let class = batch::class(&queries, entry.state.options.get().class);
-        let header = self.header(entry, Some(class), batch::deadline(&queries), |_| None);
+        let header = self.header(entry, Some(class), batch::deadline(&queries), None);
         let batch = Arc::new(batch::task(header, queries));
         if batch.len() == 0 {
             // No part will come to it.

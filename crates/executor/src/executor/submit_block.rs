@@ -115,12 +115,7 @@ impl Executor {
         let entry = self.find_index(table, std::slice::from_ref(template))?;
         let index = entry.index.main().ok_or(SubmitError::NotSearchable)?;
         block.check(index.table.dim())?;
-        let header = self.header(
-            entry,
-            template.requested_class(),
-            template.expires(),
-            |_| None,
-        );
+        let header = self.header(entry, template.requested_class(), template.expires(), None);
         let bulk = Arc::new(block::task(header, block.clone())?);
         if block.is_empty() {
             // No part will come to it.

@@ -11,8 +11,7 @@ use chiplet_table::{Context, Neighbor, Query, SearchError, Table};
 
 use super::bulk::{self, BulkTask, LONGEST_PART, Load};
 use super::guarded;
-use crate::counts::Served;
-use crate::engine::completion::end_of;
+use crate::counts::{End, Served};
 use crate::engine::task::Header;
 use crate::error::Error;
 
@@ -103,7 +102,7 @@ impl Load for Batch {
     fn put(&self, answers: &mut Answers, first: usize, found: &mut Answers) -> Served {
         let mut ends = Served::default();
         for (place, answer) in answers[first..].iter_mut().zip(found.drain(..)) {
-            ends.count(end_of(&answer));
+            ends.count(End::of(&answer));
             *place = answer;
         }
         ends

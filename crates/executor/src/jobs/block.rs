@@ -14,8 +14,7 @@ use super::batch::miscounted;
 use super::bulk::{self, BulkTask, Load};
 use super::guarded;
 use crate::block::{Block, BlockAnswers};
-use crate::counts::Served;
-use crate::engine::completion::end_of;
+use crate::counts::{End, Served};
 use crate::engine::task::Header;
 use crate::error::{Error, SubmitError};
 
@@ -191,7 +190,7 @@ impl Load for Block {
         for (at, error) in rows.failed.drain(..) {
             failed += at.len();
             let error: Result<Infallible, Error> = Err(error);
-            ends.count_many(end_of(&error), at.len() as u64);
+            ends.count_many(End::of(&error), at.len() as u64);
             let Err(error) = error;
             answers
                 .failed

@@ -28,8 +28,8 @@ use super::guarded;
 use super::host::in_context;
 use crate::counts::{End, Served};
 use crate::engine::Engine;
-use crate::engine::completion::end_of;
-use crate::engine::live::{AtDeadline, Live, Work};
+use crate::engine::completion::Live;
+use crate::engine::live::{AtDeadline, Work};
 use crate::engine::stats::Note;
 use crate::engine::task::{Header, Submitted, Task};
 use crate::engine::worker::Worker;
@@ -432,7 +432,7 @@ impl<L: Load> Part<L> {
         is_first: bool,
     ) -> (bool, usize) {
         let header = &self.bulk.header;
-        let package = worker.place().package;
+        let package = worker.place.package;
         let (queries, since, mut found) = {
             let mut stretch = self.stretch.lock();
             let found = std::mem::take(&mut stretch.found);
@@ -490,7 +490,7 @@ impl<L: Load> Part<L> {
             }
             // No queue has counted them.
             worker.accept(table, count);
-            worker.begin(level);
+            worker.seat.begun(level);
             (started, is_first) = (worker.now(), false);
         }
     }
@@ -536,7 +536,7 @@ impl<L: Load> Part<L> {
             return self.bulk.is_left_with(&queries);
         }
         // Nobody waits there.
-        if worker.abandons() {
+        if worker.engine.abandons() {
             self.bulk.stop(Error::ShutDown);
             self.publish(false, false, 1, 0);
             return false;
@@ -565,7 +565,7 @@ impl<L: Load> Task for Part<L> {
     /// A part whose ticket is gone or has been told is published no more: nobody waits for that.
     fn end_queued(&self, error: Error) -> End {
         if let Some(reason) = self.bulk.header.stop_reason() {
-            return end_of::<()>(&Err(reason));
+            return End::of::<()>(&Err(reason));
         }
         let queries = self.stretch.lock().queries.clone();
         let mut found = L::Found::default();

@@ -8,7 +8,8 @@ use chiplet_table::host::contain;
 
 use super::guarded;
 use super::host::in_context;
-use crate::engine::live::{Live, Run, Work};
+use crate::engine::completion::Live;
+use crate::engine::live::{Run, Work};
 use crate::engine::worker::Worker;
 use crate::error::Error;
 

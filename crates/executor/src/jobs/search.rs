@@ -17,7 +17,8 @@ use chiplet_table::{Context, Neighbor, Query, SearchError, SplitTable, Table};
 use super::guarded;
 use super::host::in_context;
 use super::units::{Units, cost};
-use crate::engine::live::{Live, Run, Work};
+use crate::engine::completion::Live;
+use crate::engine::live::{Run, Work};
 use crate::engine::stats::Note;
 use crate::engine::task::{Header, Shared};
 use crate::engine::worker::Worker;
@@ -52,7 +53,7 @@ pub(crate) fn effort(query: &Query, time: Duration) -> Effort {
 impl SearchTask {
     /// The index, or the copy of it that is nearest to `worker`.
     fn table(&self, worker: &Worker) -> Result<&Arc<dyn Table>, Error> {
-        let table = self.header.entry.index.nearest(worker.place().package);
+        let table = self.header.entry.index.nearest(worker.place.package);
         table.ok_or(Error::Refused(crate::SubmitError::NotSearchable))
     }
 
@@ -90,7 +91,7 @@ impl SearchTask {
             probes,
             grain,
             first,
-            *worker.split_config(),
+            worker.engine.split,
             team,
             (started, level),
         ));
@@ -99,7 +100,7 @@ impl SearchTask {
         }
         let shared = Arc::clone(self) as Arc<dyn Shared>;
         let (siblings, others) = (worker.team(false) - 1, team - 1);
-        let split = worker.split_config();
+        let split = &worker.engine.split;
         let places = split.invitations(left, siblings);
         self.remember_hands(places + 1);
         worker.invite(&shared, places, places);
@@ -144,7 +145,7 @@ impl SearchTask {
             return false;
         };
         loop {
-            worker.begin(level);
+            worker.seat.begun(level);
             let first = unit.start;
             let found = guarded(|| {
                 self.check(now())?;
@@ -178,7 +179,7 @@ impl SearchTask {
         parts: Result<Vec<Vec<Neighbor>>, Error>,
     ) -> Merged {
         let began = worker.now();
-        worker.set_occupied(true);
+        worker.seat.set_occupied(true);
         let (result, used) = in_context(worker, self, |context| {
             let parts = parts?;
             let merged = guarded(|| {

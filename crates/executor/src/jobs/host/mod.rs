@@ -29,18 +29,7 @@ pub(super) fn in_context<K: Task + ?Sized, R>(
     let hosted = Hosted { worker, task };
     let mut context = host::context(&hosted);
     let result = task.header().span.within(|| code(&mut context));
-    let Tally {
-        bytes,
-        helped,
-        blocked,
-    } = host::tally(&context);
-    // Field by field, as most of them are only looked at.
-    let used = Tally {
-        bytes,
-        helped,
-        blocked,
-    };
-    (result, used)
+    (result, host::tally(&context))
 }
 
 impl<K: Task + ?Sized> Host for Hosted<'_, K> {
@@ -49,11 +38,11 @@ impl<K: Task + ?Sized> Host for Hosted<'_, K> {
     }
 
     fn domain(&self) -> DomainId {
-        self.worker.place().domain
+        self.worker.place.domain
     }
 
     fn node(&self) -> u32 {
-        self.worker.place().node
+        self.worker.place.node
     }
 
     fn block(&self, code: &mut dyn FnMut()) -> Duration {

@@ -51,7 +51,7 @@ pub(super) fn run(
     (count, code): (usize, Arc<Part>),
 ) -> Tally {
     let others = host.helpers().min(count.saturating_sub(1));
-    let parts = Arc::new(Parts::new(task, worker.began(), count, code));
+    let parts = Arc::new(Parts::new(task, worker.began, count, code));
     let shared = Arc::clone(&parts) as Arc<dyn Shared>;
     worker.invite(&shared, others, others);
     drop(shared);
@@ -184,7 +184,7 @@ impl Shared for Parts {
         let mut gives_way = false;
         let ((), mut used) = in_context(worker, &self.task, |context| {
             while let Some((part, code)) = begun.take() {
-                worker.begin(level);
+                worker.seat.begun(level);
                 self.run(part, code, context);
                 gives_way = self.gives_way(worker);
                 if !gives_way {
