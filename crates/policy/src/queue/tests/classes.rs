@@ -287,6 +287,23 @@ proptest! {
                 waiting.retain(|&(.., task)| task % 3 != 0);
                 prop_assert!(dead.iter().all(|(_, task)| task % 3 == 0));
             }
+            if pushed % 7 == 0 {
+                queue.search(5, |_| false);
+            }
+            if pushed % 23 == 0 {
+                // Its workers go, and another queue, where some of these tables wait, gets what waits; then that
+                // one's go.
+                now += MILLI;
+                let mut other = Queue::new(discipline, 2);
+                for slot in 0..3 {
+                    prop_assert!(other.push(Simulation::table(slot), Terms::default(), pushed, now).is_ok());
+                    waiting.push((slot, Class::Interactive, pushed));
+                    pushed += 1;
+                }
+                other.adopt(queue.move_out());
+                prop_assert_eq!(queue.len(), 0);
+                queue.adopt(other.move_out());
+            }
             prop_assert_eq!(queue.len(), waiting.len());
             let outlook = queue.outlook(now);
             prop_assert!(outlook.waits[0] <= outlook.waits[1]);
