@@ -78,9 +78,68 @@ impl<T> Groups<T> {
             groups: self,
             seats,
             group,
-            asleep: state.asleep(),
-            queued: state.queue.len(),
+            before: shown(&state),
             state,
+        }
+    }
+
+    /// Does with a group under its lock what is done for every task. What changes of it is shown as by [`Groups::hold`].
+    #[inline(always)]
+    pub(super) fn with<R>(
+        &self,
+        group: usize,
+        seats: &Seats,
+        run: impl FnOnce(&mut Group<T>) -> R,
+    ) -> R {
+        let mut state = self.lock(group);
+        let before = shown(&state);
+        let result = run(&mut state);
+        self.show(group, seats, before, &mut state);
+        result
+    }
+
+    /// Shows what has changed of a group under its lock, of which `before` was [shown] so far.
+    #[inline(always)]
+    fn show(&self, group: usize, seats: &Seats, before: (usize, usize), state: &mut Group<T>) {
+        let (asleep, queued) = shown(state);
+        if asleep != before.0 {
+            self.cores.note_asleep(before.0, asleep);
+        }
+        if queued != before.1 {
+            self.list[group].seen.show_queued(queued as u32);
+        }
+        if self.count() > 1 {
+            self.show_face(group, seats, state);
+        }
+    }
+
+    /// Shows what other groups are to see.
+    #[inline(never)]
+    fn show_face(&self, group: usize, seats: &Seats, state: &mut Group<T>) {
+        let news = state.news();
+        if news.tasks {
+            self.list[group].seen.show_tasks(state.face());
+            if state.is_drained() {
+                // Those who have stayed for what waited here go home.
+                seats.unpark_all();
+            }
+        }
+        // Not written unless they change: their cache lines are read with every task, by clients and workers.
+        if !(news.needy || news.free || news.spare) {
+            return;
+        }
+        let face = state.face();
+        for (changed, set, is_in) in [
+            (news.needy, &self.needy_far, face.needy_far),
+            (news.needy, &self.needy, face.needy),
+            (news.free, &self.free, face.free),
+            (news.spare, &self.spare, face.spare),
+        ] {
+            match is_in {
+                _ if !changed => {}
+                true => set.insert(group),
+                false => set.remove(group),
+            }
         }
     }
 
@@ -120,67 +179,27 @@ impl<T> Groups<T> {
     }
 }
 
+/// How many workers of a group sleep, and how many tasks wait.
+#[inline(always)]
+fn shown<T>(state: &Group<T>) -> (usize, usize) {
+    (state.asleep(), state.queue.len())
+}
+
 /// A group under its lock. What has changed of it for others is shown before the lock is released.
 pub(super) struct Held<'a, T> {
     groups: &'a Groups<T>,
     seats: &'a Seats,
     group: usize,
-    /// How many of its workers sleep, as far as that is shown.
-    asleep: usize,
-    /// How many tasks wait, as far as that is shown.
-    queued: usize,
+    before: (usize, usize),
     state: MutexGuard<'a, Group<T>>,
 }
 
 impl<T> Held<'_, T> {
     /// Shows what has changed, without releasing the lock.
-    #[inline(always)]
     pub(super) fn show(&mut self) {
-        let groups = self.groups;
-        let asleep = self.state.asleep();
-        if asleep != self.asleep {
-            groups.cores.note_asleep(self.asleep, asleep);
-            self.asleep = asleep;
-        }
-        let queued = self.state.queue.len();
-        if queued != self.queued {
-            groups.list[self.group].seen.show_queued(queued as u32);
-            self.queued = queued;
-        }
-        if groups.count() > 1 {
-            self.show_face();
-        }
-    }
-
-    /// Shows what other groups are to see.
-    #[inline(never)]
-    fn show_face(&mut self) {
-        let (groups, group) = (self.groups, self.group);
-        let news = self.state.news();
-        if news.tasks {
-            groups.list[group].seen.show_tasks(self.state.face());
-            if self.state.is_drained() {
-                // Those who have stayed for what waited here go home.
-                self.seats.unpark_all();
-            }
-        }
-        // Not written unless they change: their cache lines are read with every task, by clients and workers.
-        if !(news.needy || news.free || news.spare) {
-            return;
-        }
-        let face = self.state.face();
-        for (changed, set, is_in) in [
-            (news.needy, &groups.needy_far, face.needy_far),
-            (news.needy, &groups.needy, face.needy),
-            (news.free, &groups.free, face.free),
-            (news.spare, &groups.spare, face.spare),
-        ] {
-            match is_in {
-                _ if !changed => {}
-                true => set.insert(group),
-                false => set.remove(group),
-            }
-        }
+        self.groups
+            .show(self.group, self.seats, self.before, &mut self.state);
+        self.before = shown(&self.state);
     }
 }
 
@@ -199,7 +218,6 @@ impl<T> DerefMut for Held<'_, T> {
 }
 
 impl<T> Drop for Held<'_, T> {
-    #[inline(always)]
     fn drop(&mut self) {
         self.show();
     }

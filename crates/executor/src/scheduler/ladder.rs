@@ -181,27 +181,22 @@ impl<T, U: Invite> Climb<'_, T, U> {
 
     #[inline(always)]
     fn take_own(&mut self) -> Near<T, U> {
-        let (task, calls) = {
-            let mut state = self.hub.hold(self.local.group);
-            let returns = self.local.ladder.returns();
-            match state.take(
-                self.local.worker,
-                returns,
-                &mut self.local.run,
-                self.local.now,
-            ) {
-                Take::OffDuty => return Near::OffDuty,
-                Take::Nothing => return Near::Nothing,
-                Take::Task { task, calls } => {
-                    self.local.ladder.stays();
-                    (task, calls)
+        let Self { hub, local } = self;
+        let returns = local.ladder.returns();
+        let taken = hub.groups.with(local.group, &hub.seats, |state| {
+            state.take(local.worker, returns, &mut local.run, local.now)
+        });
+        match taken {
+            Take::OffDuty => Near::OffDuty,
+            Take::Nothing => Near::Nothing,
+            Take::Task { task, calls } => {
+                local.ladder.stays();
+                if calls {
+                    hub.call_help(local.group, 1);
                 }
+                Near::Found(Found::Task(task, StealLevel::Own))
             }
-        };
-        if calls {
-            self.hub.call_help(self.local.group, 1);
         }
-        Near::Found(Found::Task(task, StealLevel::Own))
     }
 
     /// The worker found nothing near: stays awake for a moment before it goes to sleep, unless that was in vain lately.

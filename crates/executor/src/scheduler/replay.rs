@@ -10,11 +10,11 @@ use std::time::Duration;
 use chiplet_policy::group::LOOK;
 use chiplet_policy::replay::{Decision, Event, Log, wake_time};
 use chiplet_policy::route::{self, To, Unplaced};
-use chiplet_policy::{StealConfig, TableId, Time, neighbours};
+use chiplet_policy::{StealConfig, StealLevel, TableId, Time, neighbours};
 use chiplet_table::Class;
 use chiplet_topology::{DomainId, Topology};
 
-use super::ladder::{Near, Resting};
+use super::ladder::{Near, Own, Resting};
 use super::{
     Crossing, Discipline, Found, GroupSpec, Hub, Invite, Local, Pace, Refusal, Rules, Terms,
 };
@@ -164,9 +164,13 @@ impl Replay<'_> {
             true => self.hub.climb(local).wakes(now),
             false => local.end_task(now, Duration::ZERO, Duration::ZERO),
         }
+        let mut tried = match self.hub.climb(&mut self.locals[worker]).next_own() {
+            Own::Task(task) => return self.begin(worker, Found::Task(task, StealLevel::Own)),
+            own => matches!(own, Own::Nothing),
+        };
         loop {
             let mut climb = self.hub.climb(&mut self.locals[worker]);
-            match climb.next_near() {
+            match climb.next_near(std::mem::take(&mut tried)) {
                 Near::Found(found) => {
                     climb.pass_on();
                     return self.begin(worker, found);

@@ -1,6 +1,6 @@
 //! Making work available: accept it, then wake whoever may run it. The waking half of `README.md`.
 
-use chiplet_policy::group::Faces;
+use chiplet_policy::group::{Faces, Group};
 use chiplet_policy::queue::Underway;
 use chiplet_policy::{TableId, Time, ladder};
 
@@ -21,7 +21,8 @@ impl<T, U> Hub<T, U> {
         task: T,
         at: Time,
     ) -> Result<(Pace, Option<u32>), (Refusal, T)> {
-        let pushed = self.hold(group).push(table, terms, task, at)?;
+        let push = |state: &mut Group<T>| state.push(table, terms, task, at);
+        let pushed = self.groups.with(group, &self.seats, push)?;
         if let Some(worker) = pushed.wake
             && !left_out(Step::PushWakes)
         {
