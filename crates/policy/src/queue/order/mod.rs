@@ -20,7 +20,7 @@
 //! take():
 //!     front, or out of turn (a run) the table that this worker ran last, or before
 //!     if over: tag += service time / weight    (self-clocked fair queueing: Golestani, INFOCOM 1994)
-//!              turn = max(turn, now) + service time / (SHARE * workers)
+//!              turn = max(turn, now) + service time / (SHARE * workers), unless dead tasks have paid for it
 //!              floor = now + FLOOR * service time / workers
 //! ```
 //!

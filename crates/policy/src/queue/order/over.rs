@@ -272,10 +272,13 @@ impl<T> Order<T> {
         let due = lane.charge(expected);
         lane.tag = lane.tag.saturating_add(lane.step(due, self.workers));
         let less = self.tally.less(self.tally.over_weight).max(1.0);
-        // Counted from now, if it was due earlier: others needed the time.
-        let apart = (self.apart(due) as f64 * less) as u64;
-        let lead = at.saturating_add(LEAD);
-        self.turn = front.key.max(at).saturating_add(apart).min(lead);
+        // One that is paid for by dead tasks takes nobody's turn.
+        if due > 0 {
+            // Counted from now, if it was due earlier: others needed the time.
+            let apart = (self.apart(due) as f64 * less) as u64;
+            let lead = at.saturating_add(LEAD);
+            self.turn = front.key.max(at).saturating_add(apart).min(lead);
+        }
         self.floor = at.saturating_add(self.at_least(expected));
         self.leaves(lane, &slot);
         let taken = (&slot, Some(expected));

@@ -203,6 +203,26 @@ fn tasks_that_are_dead_when_they_are_taken_are_not_charged() {
 }
 
 #[test]
+fn tasks_that_are_dead_when_they_are_taken_do_not_cost_their_table_its_turn() {
+    for workers in [2, 4] {
+        let all = workers as f64;
+        let time = |dead: usize| {
+            // A few tasks of another table wait at all times.
+            let beside = source(1.0, 1.0).taking(MILLI / 4).keeping(4 * workers);
+            let floods = source(1.0, 2.0 * all / (1.0 - dead as f64 / 10.0));
+            let mut simulation = Simulation::new(workers, &[floods.dying(dead), beside]);
+            simulation.run_until(5 * SECOND);
+            simulation.run_until(15 * SECOND)[0].time.as_secs_f64()
+        };
+        let alive = time(0);
+        for dead in [5, 8, 9] {
+            let part = time(dead) / alive;
+            assert!(part > 0.92, "{workers} workers, {dead} of ten: {part}");
+        }
+    }
+}
+
+#[test]
 fn weights_hold_for_tables_that_keep_tasks_waiting() {
     let sources = [source(1.0, 1.0).keeping(200), source(3.0, 1.0).keeping(100)];
     let mut simulation = Simulation::new(2, &sources);
