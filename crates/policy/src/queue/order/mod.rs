@@ -9,7 +9,7 @@
 //!     over the share if it is TOO_FAST early, refused tasks included
 //!         or its work exceeds TOO_FAST, or MANY tasks of it wait that nobody knows,
 //!             and it is FAR_MORE times the other lanes' mean,
-//!             or it is next, and FAR_MORE than a task that comes of a lane in which none waits
+//!             or it is next, and FAR_MORE than TOO_FAST and than a task of a lane in which none waits
 //!         or the queue is half full and it has half as many tasks as an average lane
 //!     suspected of that, while nothing waits of other tables
 //!     within again if empty, or if weights are equal and it is TOO_FAST / 2 early, and no more than that waits

@@ -14,9 +14,9 @@ use crate::queue::terms::Run;
 
 impl<T> Order<T> {
     /// Whether a lane within its share gets over it at `now`.
-    fn floods(&self, lane: &Lane<T>, now: u64, crowd: Crowd) -> bool {
+    fn floods(&self, lanes: &Lanes<T>, lane: &Lane<T>, now: u64, crowd: Crowd) -> bool {
         lane.early(now) > EARLY
-            || self.is_most(lane)
+            || self.is_most(lane) && self.is_most_with_unknown(lanes, lane)
             || crowd.much.is_some_and(|much| lane.len as usize > much)
     }
 
@@ -28,6 +28,14 @@ impl<T> Order<T> {
                 0 => self.is_far_more(lane.len.into(), self.queued as u64),
                 _ => self.is_far_more(lane.work(), self.work),
             }
+    }
+
+    /// Whether that is so by the number of tasks, too, if those that are next are of tables of which nothing is known: all
+    /// that waits of these counts as no work.
+    fn is_most_with_unknown(&self, lanes: &Lanes<T>, lane: &Lane<T>) -> bool {
+        let is_known = |slot: &Slot<T>| lanes[(slot.lane, self.class as usize)].cost > 0;
+        self.is_far_more(lane.len.into(), self.queued as u64)
+            || self.ring.ahead(LOOK_AHEAD).all(is_known)
     }
 
     /// Whether `own` of `all` is [`FAR_MORE`] times as much as of each of the others, on average over the lanes in which
@@ -57,7 +65,7 @@ impl<T> Order<T> {
             self.clear_way(lanes, place, now);
         }
         let lane = &lanes[(place, class)];
-        if lane.len == 0 || lane.over || !self.floods(lane, now, crowd) {
+        if lane.len == 0 || lane.over || !self.floods(lanes, lane, now, crowd) {
             return Pace::Within;
         }
         if self.tally.lanes > 1 || crowd.is_mixed {
@@ -71,16 +79,20 @@ impl<T> Order<T> {
         Pace::OverShare
     }
 
-    /// A task has come to the lane at `place`, in which no other waits. It does not wait for lanes of which much does, and
-    /// far more than of its own.
+    /// A task has come to the lane at `place`, in which no other waits. It does not wait for lanes of which far more
+    /// does than of its own, and than may be a burst.
     fn clear_way(&mut self, lanes: &mut Lanes<T>, place: Place, now: u64) {
         let lane = &lanes[(place, self.class as usize)];
         let own = lane.service.mean(self.typical).saturating_mul(lane.queries);
+        let most = FAR_MORE.saturating_mul(own.max(self.too_much));
         loop {
             let is_in_way = |slot: &&Slot<T>| {
                 let lane = &lanes[(slot.lane, self.class as usize)];
-                let is_far_more = lane.cost == 0 || lane.work() > FAR_MORE.saturating_mul(own);
-                slot.lane != place && self.is_much(lane) && is_far_more
+                let is_far_more = match lane.cost {
+                    0 => self.is_much(lane),
+                    _ => lane.work() > most,
+                };
+                slot.lane != place && is_far_more
             };
             // Those in front, among which may be some of which little waits.
             let found = self.ring.ahead(LOOK_AHEAD).find(is_in_way);
@@ -98,7 +110,11 @@ impl<T> Order<T> {
     #[cold]
     pub(in crate::queue) fn judge_suspect(&mut self, lanes: &mut Lanes<T>, now: u64, crowd: Crowd) {
         let place = std::mem::replace(&mut self.suspect, NOWHERE);
-        if place == NOWHERE || !self.floods(&lanes[(place, self.class as usize)], now, crowd) {
+        if place == NOWHERE {
+            return;
+        }
+        let lane = &lanes[(place, self.class as usize)];
+        if !self.floods(lanes, lane, now, crowd) {
             return;
         }
         let turn = self.turn;

@@ -2,6 +2,7 @@
 
 mod classes;
 mod pieces;
+mod random;
 mod served;
 mod shares;
 mod simulation;
