@@ -108,6 +108,7 @@ impl<T, W, C> Live<T, W, C> {
             ..Note::untouched(self.header.entry.id, end, 1)
         });
         self.tell(Err(Error::Expired));
+        worker.has_answered(false);
     }
 
     /// How a task that has run into `result` is to be counted. A ticket may be told at any moment that its deadline has

@@ -122,8 +122,9 @@ impl Worker {
     /// hand-over came between, which is so short that a plain task need not ask what time it is.
     #[inline]
     pub(crate) fn start(&mut self, header: &Header, level: StealLevel) -> Time {
+        let is_fresh = self.is_fresh.take();
         let waited = header.accepted <= self.local.now && level == StealLevel::Own;
-        let now = match waited && self.is_fresh.take() && !header.has_deadline() {
+        let now = match is_fresh && waited && !header.has_deadline() {
             true => self.local.now,
             false => self.now(),
         };

@@ -24,7 +24,7 @@ pub(super) enum Near<T, U> {
 pub(super) enum Own<T> {
     Task(T),
     Nothing,
-    /// Something else is to be looked at first.
+    /// Something else is to be looked at first, or it is to stand by.
     NotYet,
 }
 
@@ -78,6 +78,7 @@ impl<T, U: Invite> Climb<'_, T, U> {
                 self.local.found();
                 Own::Task(task)
             }
+            Near::OffDuty => Own::NotYet,
             _ => Own::Nothing,
         }
     }

@@ -3,9 +3,9 @@
 /// Times that are left out in a row, or forgiven, at most.
 const MOST: i32 = 8;
 
-/// After a time in vain it leaves out as many as have been in vain in a row, but for as many as had not been before. So
-/// where nothing ever comes in time, it takes a ninth of the processor time; where something does again, that is found
-/// out soon; and where it mostly does, a few times in vain change nothing.
+/// After a time in vain it leaves out as many as have been in vain in a row. Each time that was not in vain before those
+/// forgives one of them. So where nothing ever comes in time, it stays awake a ninth of the times. Where something comes
+/// again, that is found out soon. Where something mostly comes, a few times in vain change nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Patience {
     /// Times in vain in a row; of times not in vain the negative.

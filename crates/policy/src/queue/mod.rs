@@ -415,6 +415,7 @@ impl<T> Queue<T> {
         Crowd {
             much: is_crowded.then(|| self.len() / (2 * self.tables()).max(1)),
             is_mixed: self.orders[1 - class as usize].len() > 0,
+            is_low: self.len() <= self.discipline.limit / 4,
         }
     }
 

@@ -79,6 +79,16 @@ impl<T> Ring<T> {
         position as usize & self.slots.len().wrapping_sub(1)
     }
 
+    /// Position of the oldest task.
+    pub(super) fn head(&self) -> u32 {
+        self.head
+    }
+
+    #[cfg(test)]
+    pub(super) fn begin_at(&mut self, position: u32) {
+        (self.head, self.tail) = (position, position);
+    }
+
     /// The slot at a position between the oldest task and the newest.
     #[inline(always)]
     pub(super) fn slot(&self, position: u32) -> &Slot<T> {

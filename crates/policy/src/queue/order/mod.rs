@@ -12,7 +12,8 @@
 //!             or it is next, and FAR_MORE than TOO_FAST and than a task of a lane in which none waits
 //!         or the queue is half full and it has half as many tasks as an average lane
 //!     suspected of that, while nothing waits of other tables
-//!     within again if empty, or if weights are equal and it is TOO_FAST / 2 early, and no more than that waits
+//!     within again if empty, or if the queue is not even a quarter full, weights are equal, it is TOO_FAST / 2 early
+//!         and no more than that of it waits
 //!
 //! front():
 //!     oldest of lanes within, or smallest tag of lanes over if turn is before that one's arrival or floor has passed
@@ -83,6 +84,9 @@ pub(super) struct Crowd {
     pub(super) much: Option<usize>,
     /// Whether tasks of the other class wait.
     pub(super) is_mixed: bool,
+    /// Whether so little waits that lanes may come back to the order of arrival. It is less than where they leave that
+    /// because of `much`: each time all that waits is looked at.
+    pub(super) is_low: bool,
 }
 
 /// The next task in order.
@@ -152,9 +156,11 @@ pub(super) struct Order<T> {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SearchAt {
     pub(super) order: usize,
-    /// Position in the ring.
-    slot: u32,
-    /// Place of a lane, once the ring has been looked at.
+    /// Position in the ring; at first its oldest task.
+    slot: Option<u32>,
+    /// The ring has been looked at.
+    in_lanes: bool,
+    /// Place of a lane.
     lane: usize,
     /// Which of those that wait in it.
     task: usize,
@@ -211,6 +217,12 @@ impl<T> Order<T> {
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.queued
+    }
+
+    /// Has the ring begin at this position, while it is empty.
+    #[cfg(test)]
+    pub(super) fn begin_at(&mut self, position: u32) {
+        self.ring.begin_at(position);
     }
 
     /// Whether all that waits is in order of arrival.
@@ -347,6 +359,7 @@ impl<T> Order<T> {
         let crowd = Crowd {
             much: None,
             is_mixed: true,
+            is_low: false,
         };
         let mut within = VecDeque::new();
         for (slot, weight) in slots {
@@ -553,16 +566,21 @@ impl<T> Order<T> {
             let seat = &lanes.list[slot.lane as usize];
             out(seat.table, seat.lanes[class].weight, slot);
         };
-        while let Some(position) = self.ring.find(&mut at.slot, steps, &mut dead) {
+        let mut slot = at.slot.unwrap_or(self.ring.head());
+        while !at.in_lanes
+            && let Some(position) = self.ring.find(&mut slot, steps, &mut dead)
+        {
             let place = self.ring.slot(position).lane;
             let lane = &mut lanes[(place, class)];
             let slot = self.ring.remove(lane, position);
             self.leaves(lane, &slot);
             tell(lanes, slot);
         }
-        if !self.ring.is_end(at.slot) {
+        at.slot = Some(slot);
+        if !at.in_lanes && !self.ring.is_end(slot) {
             return false;
         }
+        at.in_lanes = true;
         while self.tally.over > 0 && at.lane < lanes.list.len() {
             if *steps == 0 {
                 return false;

@@ -140,7 +140,7 @@ impl<T> Order<T> {
         let is_calm = 2 * lane.early(now) <= EARLY
             && 2 * lane.work() <= self.too_much
             && !self.is_most(lane)
-            && crowd.much.is_none_or(|much| lane.len as usize <= much)
+            && crowd.is_low
             && self.tally.is_even();
         match is_calm && self.readmit(lanes, place) {
             true => Pace::Within,

@@ -1,8 +1,8 @@
 //! The queue in made-up time: in which order it serves, who gets how much, and how long bulk work gives way.
 
 mod classes;
+mod closed;
 mod pieces;
-mod random;
 mod served;
 mod shares;
 mod simulation;

@@ -552,3 +552,21 @@ fn a_task_that_moves_to_another_group_keeps_its_age() {
     assert_eq!(other.run(micros(10)), Some(10));
     assert_eq!(other.run(micros(10)), Some(20));
 }
+
+#[test]
+fn all_that_waits_is_taken_out_where_positions_begin_anew() {
+    let mut bench = Bench::new(PLAIN, 1);
+    bench.queue.orders[0].begin_at(u32::MAX - 4);
+    for task in 0..15 {
+        bench.push(task % 3, task);
+    }
+    let mut found: Vec<u32> = bench
+        .queue
+        .extract(|_| true)
+        .into_iter()
+        .map(|(_, task)| task)
+        .collect();
+    found.sort_unstable();
+    assert_eq!(found, (0..15).collect::<Vec<_>>());
+    assert!(bench.queue.is_empty());
+}

@@ -1,9 +1,10 @@
-//! Clients that choose a table at random each time, and then wait for its answer.
+//! Clients that wait for each answer before they ask again, of a table that they choose at random each time, or of their
+//! own.
 
 use std::time::Duration;
 
 use super::simulation::MILLI;
-use crate::queue::{Discipline, Queue, Run, Terms};
+use crate::queue::{Discipline, Pace, Queue, Run, Terms};
 use crate::{TableId, Time};
 
 /// The median wait and the longest of a hundredth of all, of 32 tables alike whose tasks take 2 ms on average.
@@ -57,4 +58,37 @@ fn equal_tables_whose_clients_choose_at_random_are_served_as_they_come() {
             "{workers} workers, {clients} clients: {median:?}, {p99:?}"
         );
     }
+}
+
+#[test]
+fn tables_that_keep_half_of_a_queue_filled_do_not_change_sides_with_every_task() {
+    let mut queue = Queue::new(Discipline::for_workers(8), 8);
+    let (mut paces, mut changes) = ([Pace::Within; 8], 0);
+    let mut push = |queue: &mut Queue<u32>, slot: u32, now| {
+        let table = TableId {
+            slot,
+            generation: 0,
+        };
+        let pace = queue.push(table, Terms::default(), slot, now).unwrap();
+        let before = std::mem::replace(&mut paces[slot as usize], pace);
+        changes += u32::from(before != pace);
+    };
+    let mut now = Time::ZERO;
+    (0..1_030).for_each(|client| push(&mut queue, client % 8, now));
+    let mut runs = vec![(Run::default(), None); 8];
+    for _ in 0..5_000 {
+        // So the queue is more than half full each time, and less.
+        for (run, present) in &mut runs {
+            run.end(now);
+            present
+                .take()
+                .into_iter()
+                .for_each(|slot| push(&mut queue, slot, now));
+        }
+        for (worker, (run, present)) in runs.iter_mut().enumerate() {
+            *present = queue.take(Some(worker), run, now);
+        }
+        now += Duration::from_micros(100);
+    }
+    assert!(changes < 100, "{changes} changes in 40,000 tasks");
 }
