@@ -74,17 +74,6 @@ pub fn nearest_spare(faces: &impl Faces, crossing: &Crossing, group: usize) -> O
     nearest.find(|&other| faces.is_spare(other))
 }
 
-/// Which queue [`choose`] tries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum To {
-    /// The table's home, which may be another one by now.
-    Home,
-    /// This group's, and why it is that if it is not home.
-    Group(usize, Option<LeftHome>),
-    /// That of the group that takes what this one has no place for ([`nearest_spare`]): [`LeftHome::Overflow`].
-    SpareOf(usize),
-}
-
 /// A load that no queue has taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unplaced<L> {
@@ -96,65 +85,88 @@ pub struct Unplaced<L> {
     pub load: L,
 }
 
-/// Puts `load` into a queue by `push`: that of its `home`, unless it should be `evened` out ([`evens_out`]). If the home
-/// is full, a group with workers to spare gets it, which is better than a refusal. `groups` is how many there are.
-/// Returns how fast the table's tasks come, if it is at home.
+/// Puts `load` into one of `groups` queues: that of its `home`, unless it should be `evened` out ([`evens_out`]). If the
+/// home is full, a group with workers to spare gets it, which is better than a refusal. Returns how fast the table's tasks
+/// come, if it is at home.
+///
+/// `caller` is whose queues these are: `push` tries one of them, and is told why that is not the home's. `home_now` says
+/// where home is by now, and `spare` which group takes what another one has no place for ([`nearest_spare`]).
 #[inline(always)]
-pub fn choose<L>(
+pub fn choose<C, L>(
+    caller: &mut C,
     groups: usize,
     (home, evened): (usize, Option<usize>),
     load: L,
-    mut push: impl FnMut(To, L) -> Result<Pace, Unplaced<L>>,
+    home_now: impl FnMut(&mut C) -> usize,
+    spare: impl Fn(&C, usize) -> Option<usize>,
+    mut push: impl FnMut(&mut C, usize, Option<LeftHome>, L) -> Result<Pace, (Refusal, L)>,
 ) -> Result<Option<Pace>, Unplaced<L>> {
     let left_home = evened.map(|_| LeftHome::Rebalanced);
-    match push(To::Group(evened.unwrap_or(home), left_home), load) {
+    match push(caller, evened.unwrap_or(home), left_home, load) {
         Ok(pace) => Ok(evened.is_none().then_some(pace)),
-        Err(unplaced) => elsewhere(
-            groups,
-            evened.is_some(),
-            Unplaced { home, ..unplaced },
-            push,
-        ),
+        Err((refusal, load)) => {
+            let unplaced = Unplaced {
+                home,
+                refusal,
+                load,
+            };
+            let places = (groups, evened.is_some());
+            elsewhere(caller, places, unplaced, home_now, spare, push)
+        }
     }
 }
 
-/// The rest of [`choose`], for a load that its home has refused, or the group that should have had it instead.
+/// The rest of [`choose`], for a load that its home has refused, or the group that should have had it instead (`evened`).
 #[cold]
 #[inline(never)]
-fn elsewhere<L>(
-    groups: usize,
-    evened: bool,
-    mut unplaced: Unplaced<L>,
-    mut push: impl FnMut(To, L) -> Result<Pace, Unplaced<L>>,
+fn elsewhere<C, L>(
+    caller: &mut C,
+    (groups, evened): (usize, bool),
+    unplaced: Unplaced<L>,
+    mut home_now: impl FnMut(&mut C) -> usize,
+    spare: impl Fn(&C, usize) -> Option<usize>,
+    mut push: impl FnMut(&mut C, usize, Option<LeftHome>, L) -> Result<Pace, (Refusal, L)>,
 ) -> Result<Option<Pace>, Unplaced<L>> {
+    let Unplaced {
+        mut home,
+        mut refusal,
+        mut load,
+    } = unplaced;
     if evened {
-        unplaced = match push(To::Group(unplaced.home, None), unplaced.load) {
+        (refusal, load) = match push(caller, home, None, load) {
             Ok(pace) => return Ok(Some(pace)),
-            Err(unplaced) => unplaced,
+            Err(refused) => refused,
         };
     }
     // The home had its workers taken away between the look and the push: the table has another by now. Where queries
     // know no home the next group will do; so it will if homes change faster than this can follow.
     for step in 0..=groups {
-        if unplaced.refusal != Refusal::Vacant {
+        if refusal != Refusal::Vacant {
             break;
         }
-        let to = match step {
-            0 => To::Home,
-            _ => To::Group((unplaced.home + 1) % groups, Some(LeftHome::Overflow)),
+        let left_home;
+        (home, left_home) = match step {
+            0 => (home_now(caller), None),
+            _ => ((home + 1) % groups, Some(LeftHome::Overflow)),
         };
-        unplaced = match push(to, unplaced.load) {
+        (refusal, load) = match push(caller, home, left_home, load) {
             Ok(_) => return Ok(None),
-            Err(unplaced) => unplaced,
+            Err(refused) => refused,
         };
     }
-    if unplaced.refusal.is_for_places() {
-        unplaced.load = match push(To::SpareOf(unplaced.home), unplaced.load) {
+    if refusal.is_for_places()
+        && let Some(spare) = spare(caller, home)
+    {
+        load = match push(caller, spare, Some(LeftHome::Overflow), load) {
             Ok(_) => return Ok(None),
-            Err(unplaced) => unplaced.load,
+            Err((_, load)) => load,
         };
     }
-    Err(unplaced)
+    Err(Unplaced {
+        home,
+        refusal,
+        load,
+    })
 }
 
 #[cfg(test)]
@@ -168,29 +180,19 @@ mod tests {
         spare: Option<usize>,
     ) -> (Vec<usize>, Result<Option<Pace>, Refusal>) {
         let (mut answers, mut tried) = (answers.iter(), Vec::new());
-        let placed = choose(4, (0, evened), (), |to, load| {
-            let home = match to {
-                To::Home => tried.len() % 4,
-                To::Group(group, _) => group,
-                To::SpareOf(home) => match spare {
-                    Some(spare) => spare,
-                    None => {
-                        return Err(Unplaced {
-                            home,
-                            refusal: Refusal::GroupFull,
-                            load,
-                        });
-                    }
-                },
-            };
-            tried.push(home);
-            let answer = *answers.next().expect("no more is tried");
-            answer.map_err(|refusal| Unplaced {
-                home,
-                refusal,
-                load,
-            })
-        });
+        let placed = choose(
+            &mut tried,
+            4,
+            (0, evened),
+            (),
+            |tried| tried.len() % 4,
+            |_, _| spare,
+            |tried, group, _, ()| {
+                tried.push(group);
+                let answer = *answers.next().expect("no more is tried");
+                answer.map_err(|refusal| (refusal, ()))
+            },
+        );
         (tried, placed.map_err(|left| left.refusal))
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use chiplet_policy::route::{self, To, Unplaced};
+use chiplet_policy::route::{self, Unplaced};
 use chiplet_policy::{LeftHome, Time};
 use chiplet_table::Class;
 use chiplet_topology::DomainId;
@@ -211,33 +211,22 @@ impl Engine {
         let home = self.route(entry, at, class);
         let of = (entry.id, class, entry.state.pace());
         let evened = route::evens_out(groups, crossing, home, of);
-        let placed = route::choose(groups.count(), (home, evened), load, |to, load| {
-            let (home, left_home) = match to {
-                To::Group(group, left_home) => (group, left_home),
-                To::Home => (self.route(entry, at, class), None),
-                To::SpareOf(home) => match route::nearest_spare(groups, crossing, home) {
-                    Some(spare) => (spare, Some(LeftHome::Overflow)),
-                    None => {
-                        return Err(Unplaced {
-                            home,
-                            refusal: Refusal::GroupFull,
-                            load,
-                        });
+        let placed = route::choose(
+            &mut (),
+            groups.count(),
+            (home, evened),
+            load,
+            |()| self.route(entry, at, class),
+            |(), home| route::nearest_spare(groups, crossing, home),
+            |(), group, left_home, load| {
+                push(group, load, left_home).map_err(|(refusal, load)| match refusal {
+                    Refusal::Vacant if left_out(Step::HomeSoughtAgain) => {
+                        (Refusal::GroupFull, load)
                     }
-                },
-            };
-            push(home, load, left_home).map_err(|(refusal, load)| {
-                let refusal = match refusal {
-                    Refusal::Vacant if left_out(Step::HomeSoughtAgain) => Refusal::GroupFull,
-                    refusal => refusal,
-                };
-                Unplaced {
-                    home,
-                    refusal,
-                    load,
-                }
-            })
-        })?;
+                    _ => (refusal, load),
+                })
+            },
+        )?;
         if let Some(pace) = placed {
             entry.state.note(pace);
         }

@@ -9,15 +9,13 @@ use std::time::Duration;
 
 use chiplet_policy::group::LOOK;
 use chiplet_policy::replay::{Decision, Event, Log, wake_time};
-use chiplet_policy::route::{self, To, Unplaced};
+use chiplet_policy::route;
 use chiplet_policy::{StealConfig, StealLevel, TableId, Time, neighbours};
 use chiplet_table::Class;
 use chiplet_topology::{DomainId, Topology};
 
 use super::ladder::{Near, Own, Resting};
-use super::{
-    Crossing, Discipline, Found, GroupSpec, Hub, Invite, Local, Pace, Refusal, Rules, Terms,
-};
+use super::{Crossing, Discipline, Found, GroupSpec, Hub, Invite, Local, Pace, Rules, Terms};
 
 /// Nothing is shared out.
 #[derive(Clone)]
@@ -115,32 +113,18 @@ impl Replay<'_> {
         let of = (table_id(table), Class::Interactive, pace);
         let evened = route::evens_out(&self.hub.groups, self.hub.crossing(), home, of);
         let hub = &self.hub;
-        let placed = route::choose(hub.groups.count(), (home, evened), task, |to, task| {
-            let group = match to {
-                To::Home => home,
-                To::Group(group, _) => group,
-                To::SpareOf(home) => {
-                    match route::nearest_spare(&hub.groups, hub.crossing(), home) {
-                        Some(spare) => spare,
-                        None => {
-                            return Err(Unplaced {
-                                home,
-                                refusal: Refusal::GroupFull,
-                                load: task,
-                            });
-                        }
-                    }
-                }
-            };
-            match hub.push(group, of.0, Terms::default(), task, at) {
-                Ok((pace, _)) => Ok(pace),
-                Err((refusal, load)) => Err(Unplaced {
-                    home: group,
-                    refusal,
-                    load,
-                }),
-            }
-        });
+        let placed = route::choose(
+            &mut (),
+            hub.groups.count(),
+            (home, evened),
+            task,
+            |()| home,
+            |(), home| route::nearest_spare(&hub.groups, hub.crossing(), home),
+            |(), group, _, task| {
+                let pushed = hub.push(group, of.0, Terms::default(), task, at);
+                pushed.map(|(pace, _)| pace)
+            },
+        );
         match placed {
             Ok(Some(pace)) => self.over_share[table] = pace == Pace::OverShare,
             Ok(None) => {}

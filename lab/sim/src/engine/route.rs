@@ -3,7 +3,7 @@
 use chiplet_baselines::Routing;
 use chiplet_policy::group::Faces;
 use chiplet_policy::queue::{Pace, Refusal, Terms};
-use chiplet_policy::route::{self, To, Unplaced};
+use chiplet_policy::route;
 use chiplet_table::Class;
 use chiplet_topology::DomainId;
 
@@ -25,29 +25,15 @@ impl Engine<'_> {
             Routing::Rotate => None,
         };
         let groups = self.groups.groups();
-        let placed = route::choose(groups, (home, evened), query, |to, load| {
-            let home = match to {
-                To::Home => self.home(table, class),
-                To::Group(group, _) => group,
-                To::SpareOf(home) => match route::nearest_spare(&self.groups, &self.crossing, home)
-                {
-                    Some(spare) => spare,
-                    None => {
-                        return Err(Unplaced {
-                            home,
-                            refusal: Refusal::GroupFull,
-                            load,
-                        });
-                    }
-                },
-            };
-            let pushed = self.push(home, load);
-            pushed.map_err(|(refusal, load)| Unplaced {
-                home,
-                refusal,
-                load,
-            })
-        });
+        let placed = route::choose(
+            self,
+            groups,
+            (home, evened),
+            query,
+            |engine| engine.home(table, class),
+            |engine, home| route::nearest_spare(&engine.groups, &engine.crossing, home),
+            |engine, group, _, query| engine.push(group, query),
+        );
         match placed {
             Ok(Some(pace)) => self.known[table as usize].over_share = pace == Pace::OverShare,
             Ok(None) => {}
