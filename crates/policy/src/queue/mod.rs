@@ -242,7 +242,10 @@ impl<T> Queue<T> {
     ) -> Result<Pace, (Refusal, T)> {
         let queries = u64::from(terms.queries);
         match self.accept(table, terms, 1, queries) {
-            Ok(place) => Ok(self.append(place, terms, task, at)),
+            Ok(place) => {
+                let task = std::iter::once((task, terms.queries));
+                Ok(self.append(place, terms, task, at))
+            }
             Err(refusal) => {
                 self.note_refused(refusal, table, terms, queries, at);
                 Err((refusal, task))
@@ -255,7 +258,7 @@ impl<T> Queue<T> {
     pub fn push_all(
         &mut self,
         table: TableId,
-        mut terms: Terms,
+        terms: Terms,
         tasks: Parts<T>,
         at: Time,
     ) -> Result<Pace, (Refusal, Parts<T>)> {
@@ -267,17 +270,7 @@ impl<T> Queue<T> {
                 return Err((refusal, tasks));
             }
         };
-        let mut pace = Pace::Within;
-        for (task, queries) in tasks {
-            terms.queries = queries;
-            // Those before may have got their table's lane back from those over their share.
-            let order = &mut self.orders[terms.class as usize];
-            if order.make_room(&mut self.lanes, place, 1).is_err() {
-                std::process::abort()
-            }
-            pace = self.append(place, &terms, task, at);
-        }
-        Ok(pace)
+        Ok(self.append(place, &terms, tasks.into_iter(), at))
     }
 
     /// What is refused for want of places was asked for, too: by that a table that floods is told from one that keeps
@@ -297,7 +290,7 @@ impl<T> Queue<T> {
             && is_asked_once
             && let Some(place) = self.lanes.find(table)
         {
-            let crowd = self.crowd(terms.class);
+            let crowd = self.crowd(terms.class, 1);
             let order = &mut self.orders[terms.class as usize];
             order.note_refused(&mut self.lanes, place, queries, at.as_nanos(), crowd);
         }
@@ -373,7 +366,7 @@ impl<T> Queue<T> {
             return;
         };
         for class in Class::ALL {
-            let crowd = self.crowd(class);
+            let crowd = self.crowd(class, 1);
             self.orders[class as usize].judge_suspect(&mut self.lanes, last, crowd);
         }
         let mut slots = Class::ALL.map(|_| Vec::new());
@@ -395,8 +388,15 @@ impl<T> Queue<T> {
         }
     }
 
-    fn append(&mut self, place: Place, terms: &Terms, task: T, at: Time) -> Pace {
-        let crowd = self.crowd(terms.class);
+    /// Adds tasks that have been accepted.
+    fn append(
+        &mut self,
+        place: Place,
+        terms: &Terms,
+        tasks: impl ExactSizeIterator<Item = (T, u32)>,
+        at: Time,
+    ) -> Pace {
+        let crowd = self.crowd(terms.class, tasks.len());
         let [interactive, bulk] = &mut self.orders;
         let (order, other) = match terms.class {
             Class::Interactive => (interactive, bulk),
@@ -405,17 +405,18 @@ impl<T> Queue<T> {
         if other.is_alone_over() {
             other.judge_suspect(&mut self.lanes, at.as_nanos(), crowd);
         }
-        order.append(&mut self.lanes, place, task, terms, at.as_nanos(), crowd)
+        order.append(&mut self.lanes, place, tasks, terms, at.as_nanos(), crowd)
     }
 
-    /// What a task of this class meets. In a queue that is more than half full nobody who fills it goes before those who
-    /// do not.
-    fn crowd(&self, class: Class) -> Crowd {
-        let is_crowded = self.len() > self.discipline.limit / 2;
+    /// What the last of so many tasks of this class meets. In a queue that is more than half full nobody who fills it goes
+    /// before those who do not.
+    fn crowd(&self, class: Class, came: usize) -> Crowd {
+        let waiting = (self.len() + came).saturating_sub(1);
+        let is_crowded = waiting > self.discipline.limit / 2;
         Crowd {
-            much: is_crowded.then(|| self.len() / (2 * self.tables()).max(1)),
+            much: is_crowded.then(|| waiting / (2 * self.tables()).max(1)),
             is_mixed: self.orders[1 - class as usize].len() > 0,
-            is_low: self.len() <= self.discipline.limit / 4,
+            is_low: waiting <= self.discipline.limit / 4,
         }
     }
 

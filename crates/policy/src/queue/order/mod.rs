@@ -298,25 +298,37 @@ impl<T> Order<T> {
         weight == lane.weight && weight == 1.0 && self.tally.is_plain() && self.ring.has_room(1)
     }
 
-    /// Adds a task, for which there is room, to its lane.
+    /// Adds tasks, each with its queries, for which there is room, to their lane, and then judges that.
     pub(super) fn append(
         &mut self,
         lanes: &mut Lanes<T>,
         place: Place,
-        task: T,
+        tasks: impl ExactSizeIterator<Item = (T, u32)>,
         terms: &Terms,
         at: u64,
         crowd: Crowd,
     ) -> Pace {
-        let lane = &mut lanes[(place, self.class as usize)];
-        if lane.over {
-            let slot = Slot::new(task, at, place, terms.queries, terms.effort);
-            return self.append_over(lanes, slot, terms.weight, crowd);
+        let class = self.class as usize;
+        let (over, came) = (lanes[(place, class)].over, tasks.len() as u32);
+        for (task, queries) in tasks {
+            match over {
+                true => {
+                    let slot = Slot::new(task, at, place, queries, terms.effort);
+                    self.add_over(&mut lanes[(place, class)], slot, terms.weight);
+                }
+                false => {
+                    let terms = Terms { queries, ..*terms };
+                    self.add_within(lanes, place, task, &terms, at);
+                }
+            }
         }
-        self.append_within(lanes, place, task, terms, at, crowd)
+        match over {
+            true => self.judge_over(lanes, place, at, crowd),
+            false => self.judge_within(lanes, place, came, at.max(self.ring.newest), crowd),
+        }
     }
 
-    /// The same, where the lane is within its share.
+    /// [`Order::append`] of one task to a lane within its share.
     #[inline(always)]
     pub(super) fn append_within(
         &mut self,
@@ -327,19 +339,47 @@ impl<T> Order<T> {
         at: u64,
         crowd: Crowd,
     ) -> Pace {
-        // Whoever was held up on the way here stands behind those who came meanwhile.
+        let at = self.add_within(lanes, place, task, terms, at);
+        self.judge_within(lanes, place, 1, at, crowd)
+    }
+
+    /// Adds a task to a lane within its share. Whoever was held up on the way here stands behind those who came
+    /// meanwhile: gives when it counts as having come.
+    #[inline(always)]
+    fn add_within(
+        &mut self,
+        lanes: &mut Lanes<T>,
+        place: Place,
+        task: T,
+        terms: &Terms,
+        at: u64,
+    ) -> u64 {
         let at = at.max(self.ring.newest);
         let lane = &mut lanes[(place, self.class as usize)];
         self.joins(lane, (at, terms.queries.into()), terms.weight);
         self.ring.append(lane, place, task, terms, at);
-        let is_calm = match lane.len {
-            1 => self.work <= self.too_much && self.queued as u64 <= self.too_many,
-            _ => !self.is_most(lane),
+        at
+    }
+
+    /// So many tasks have come to a lane within its share until `at`.
+    #[inline(always)]
+    fn judge_within(
+        &mut self,
+        lanes: &mut Lanes<T>,
+        place: Place,
+        came: u32,
+        at: u64,
+        crowd: Crowd,
+    ) -> Pace {
+        let lane = &lanes[(place, self.class as usize)];
+        let is_calm = match lane.len == came {
+            true => self.work <= self.too_much && self.queued as u64 <= self.too_many,
+            false => !self.is_most(lane),
         };
         if is_calm && lane.early(at) <= EARLY && self.suspect == NOWHERE && crowd.much.is_none() {
             return Pace::Within;
         }
-        self.judge(lanes, place, at, crowd)
+        self.judge(lanes, place, came, at, crowd)
     }
 
     /// A task that came at `at` is about to wait in a lane.
@@ -356,16 +396,11 @@ impl<T> Order<T> {
     /// Adds tasks that came elsewhere, the oldest first, each with its table's weight.
     pub(super) fn adopt(&mut self, lanes: &mut Lanes<T>, slots: Vec<(Slot<T>, f32)>) {
         let class = self.class as usize;
-        let crowd = Crowd {
-            much: None,
-            is_mixed: true,
-            is_low: false,
-        };
         let mut within = VecDeque::new();
         for (slot, weight) in slots {
             let lane = &mut lanes[(slot.lane, class)];
             if lane.over {
-                self.append_over(lanes, slot, weight, crowd);
+                self.add_over(lane, slot, weight);
             } else {
                 self.joins(lane, (slot.at, slot.queries.into()), weight);
                 lane.len += 1;

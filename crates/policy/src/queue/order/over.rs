@@ -46,13 +46,14 @@ impl<T> Order<T> {
         own > FAR_MORE * (all.saturating_sub(own) / others)
     }
 
-    /// A task has come to the lane at `place`, which is within its share so far. While nothing else waits in the queue
-    /// it makes no difference whether it is: that is only kept in mind.
+    /// So many tasks have come to the lane at `place`, which is within its share so far, or were refused. While nothing
+    /// else waits in the queue it makes no difference whether it is: that is only kept in mind.
     #[cold]
     pub(super) fn judge(
         &mut self,
         lanes: &mut Lanes<T>,
         place: Place,
+        came: u32,
         now: u64,
         crowd: Crowd,
     ) -> Pace {
@@ -61,7 +62,7 @@ impl<T> Order<T> {
         }
         let suspect = std::mem::replace(&mut self.suspect, NOWHERE);
         let class = self.class as usize;
-        if lanes[(place, class)].len == 1 {
+        if came > 0 && lanes[(place, class)].len == came {
             self.clear_way(lanes, place, now);
         }
         let lane = &lanes[(place, class)];
@@ -79,7 +80,7 @@ impl<T> Order<T> {
         Pace::OverShare
     }
 
-    /// A task has come to the lane at `place`, in which no other waits. It does not wait for lanes of which far more
+    /// Tasks have come to the lane at `place`, in which no others wait. They do not wait for lanes of which far more
     /// does than of its own, and than may be a burst.
     fn clear_way(&mut self, lanes: &mut Lanes<T>, place: Place, now: u64) {
         let lane = &lanes[(place, self.class as usize)];
@@ -122,20 +123,23 @@ impl<T> Order<T> {
         self.turn = self.turn.max(turn);
     }
 
-    /// A task comes to a lane over its share, which may get within it again.
-    #[cold]
-    pub(super) fn append_over(
-        &mut self,
-        lanes: &mut Lanes<T>,
-        slot: Slot<T>,
-        weight: f32,
-        crowd: Crowd,
-    ) -> Pace {
-        let (place, now, queries) = (slot.lane, slot.at, u64::from(slot.queries));
-        let lane = &mut lanes[(place, self.class as usize)];
-        self.joins(lane, (now, queries), weight);
+    /// Adds a task to a lane over its share.
+    pub(super) fn add_over(&mut self, lane: &mut Lane<T>, slot: Slot<T>, weight: f32) {
+        let queries = u64::from(slot.queries);
+        self.joins(lane, (slot.at, queries), weight);
         self.work_over = self.work_over.wrapping_add(queries.wrapping_mul(lane.cost));
         lane.append(slot);
+    }
+
+    /// Tasks have come to a lane over its share until `now`: it may get within it again.
+    #[cold]
+    pub(super) fn judge_over(
+        &mut self,
+        lanes: &mut Lanes<T>,
+        place: Place,
+        now: u64,
+        crowd: Crowd,
+    ) -> Pace {
         let lane = &lanes[(place, self.class as usize)];
         let is_calm = 2 * lane.early(now) <= EARLY
             && 2 * lane.work() <= self.too_much
@@ -176,7 +180,7 @@ impl<T> Order<T> {
         let apart = lane.apart.saturating_mul(queries);
         lane.ask(at, self.by_weight(apart, lane.weight), LEAD);
         if crowd.much.is_some() {
-            self.judge(lanes, place, at, crowd);
+            self.judge(lanes, place, 0, at, crowd);
         }
     }
 

@@ -570,3 +570,17 @@ fn all_that_waits_is_taken_out_where_positions_begin_anew() {
     assert_eq!(found, (0..15).collect::<Vec<_>>());
     assert!(bench.queue.is_empty());
 }
+
+#[test]
+fn a_batch_stays_on_the_side_of_its_share_on_which_it_began() {
+    // Long before its last part it is a flood beside another table; all of it had memory before.
+    let mut bench = Bench::new(PLAIN, 1);
+    bench.push(1, 0);
+    let parts = (1..=60).map(|task| (task, 1)).collect();
+    let pace = bench
+        .queue
+        .push_all(table(0), Terms::default(), parts, bench.now);
+    assert_eq!(pace, Ok(Pace::OverShare));
+    let served = bench.drain(micros(10));
+    assert_eq!(served, (0..=60).collect::<Vec<_>>());
+}
