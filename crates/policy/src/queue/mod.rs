@@ -31,6 +31,7 @@
 //! run.end(Time::from_nanos(90_000)); // it took 60 us, which the queue learns with the next take
 //! ```
 
+mod counts;
 mod discipline;
 mod effort;
 mod intake;
@@ -44,6 +45,7 @@ mod service;
 mod terms;
 #[cfg(test)]
 mod tests;
+mod transfer;
 mod underway;
 mod weights;
 
@@ -56,10 +58,11 @@ pub use discipline::{Discipline, QUEUE_PER_WORKER};
 pub use effort::Effort;
 pub use intake::{InVain, Intake};
 use lanes::{Lanes, NOWHERE, Place};
-use order::{Crowd, Front, Order, SearchAt, Taker};
+use order::{Crowd, Front, Order, Taker};
 pub use outlook::Outlook;
-use ring::Slot;
+use ring::SearchAt;
 pub use terms::{Run, Terms};
+pub use transfer::Moved;
 pub use underway::Underway;
 
 /// Tasks, each with how many queries it answers.
@@ -94,19 +97,6 @@ impl Refusal {
     pub fn is_for_places(self) -> bool {
         !matches!(self, Self::Closed | Self::NoMemory)
     }
-}
-
-/// A task that leaves for another group's queue.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Moved<T> {
-    /// Its table.
-    pub table: TableId,
-    /// On which terms it waits.
-    pub terms: Terms,
-    /// When it came.
-    pub at: Time,
-    /// The task itself.
-    pub task: T,
 }
 
 /// A group's queue of tasks.
@@ -358,36 +348,6 @@ impl<T> Queue<T> {
         self.lanes.find(table)
     }
 
-    /// Queues tasks that have been accepted in another group; they keep their age. They have no place left to go back
-    /// to, so memory that the system refuses ends the process here, as it does by default. Looks at all that waits.
-    pub fn adopt(&mut self, mut moved: Vec<Moved<T>>) {
-        moved.sort_by_key(|moved| moved.at);
-        let Some(last) = moved.last().map(|moved| moved.at.as_nanos()) else {
-            return;
-        };
-        for class in Class::ALL {
-            let crowd = self.crowd(class, 1);
-            self.orders[class as usize].judge_suspect(&mut self.lanes, last, crowd);
-        }
-        let mut slots = Class::ALL.map(|_| Vec::new());
-        for Moved {
-            table,
-            terms,
-            at,
-            task,
-        } in moved
-        {
-            let Ok(place) = self.lanes.find_or_add(table, NOWHERE) else {
-                std::process::abort()
-            };
-            let slot = Slot::new(task, at.as_nanos(), place, terms.queries, terms.effort);
-            slots[terms.class as usize].push((slot, terms.weight));
-        }
-        for (order, slots) in self.orders.iter_mut().zip(slots) {
-            order.adopt(&mut self.lanes, slots);
-        }
-    }
-
     /// Adds tasks that have been accepted.
     fn append(
         &mut self,
@@ -418,60 +378,6 @@ impl<T> Queue<T> {
             is_mixed: self.orders[1 - class as usize].len() > 0,
             is_low: waiting <= self.discipline.limit / 4,
         }
-    }
-
-    /// Counts tasks of `table` as accepted that no queue had: a worker goes on with them by itself.
-    pub fn count_accepted(&mut self, table: TableId, tasks: u64) {
-        self.intake_mut(table).accepted += tasks;
-    }
-
-    /// Counts refused tasks of `table` and `class`: with the removed tables' if there is no memory to count them by
-    /// themselves.
-    pub fn count_shed(&mut self, table: TableId, class: Class, tasks: u64) {
-        match self.lanes.find_or_add(table, NOWHERE) {
-            Ok(place) => {
-                self.lanes.list[place as usize].intake.shed += tasks;
-                self.count_in_vain(place, class, tasks, None);
-            }
-            Err(_) => self.retired.shed += tasks,
-        }
-    }
-
-    /// Counts tasks of `table`, `class` and this effort that expired while they waited.
-    pub fn count_expired(
-        &mut self,
-        table: TableId,
-        class: Class,
-        tasks: u64,
-        effort: Option<Effort>,
-    ) {
-        self.intake_mut(table).expired += tasks;
-        if let Some(place) = self.lanes.find(table) {
-            self.count_in_vain(place, class, tasks, effort);
-            self.orders[class as usize].missed(&mut self.lanes, place, tasks);
-        }
-    }
-
-    /// As long as none of the class and effort has ended here, nothing is known of the time.
-    fn count_in_vain(&mut self, place: Place, class: Class, tasks: u64, effort: Option<Effort>) {
-        let service = &self.lanes[(place, class as usize)].service;
-        let time = service.cost_of(effort).saturating_mul(tasks);
-        self.in_vain = self.in_vain.wrapping_add(time);
-        let intake = &mut self.lanes.list[place as usize].intake;
-        intake.in_vain = intake.in_vain.wrapping_add(time);
-    }
-
-    /// The sum of all tables' [`Intake::in_vain`] so far, those included that are gone.
-    pub fn in_vain(&self) -> u64 {
-        self.in_vain
-    }
-
-    /// The counters of one table, which has had a task here.
-    pub fn intake_mut(&mut self, table: TableId) -> &mut Intake {
-        let Ok(place) = self.lanes.find_or_add(table, NOWHERE) else {
-            std::process::abort()
-        };
-        &mut self.lanes.list[place as usize].intake
     }
 
     /// Takes note of how long the last task of `run` took, at home or away, whose table's lane is at `place`.
@@ -573,86 +479,6 @@ impl<T> Queue<T> {
         key.saturating_add(gives_way.unwrap_or(u64::MAX))
     }
 
-    /// Takes out every queued task for which `dead` holds. The caller ends them and counts how.
-    pub fn extract(&mut self, dead: impl FnMut(&T) -> bool) -> Vec<(TableId, T)> {
-        self.searched = SearchAt::default();
-        self.search(usize::MAX, dead).0
-    }
-
-    /// As [`Queue::extract`], of the next tasks after those that it has looked at before; it looks at no more than
-    /// about `steps`. Says whether it has come to the end: then it begins anew.
-    pub fn search(
-        &mut self,
-        mut steps: usize,
-        mut dead: impl FnMut(&T) -> bool,
-    ) -> (Vec<(TableId, T)>, bool) {
-        let mut out = Vec::new();
-        while let Some(order) = self.orders.get_mut(self.searched.order) {
-            let at = &mut self.searched;
-            let is_through = order.extract(
-                &mut self.lanes,
-                at,
-                &mut steps,
-                &mut dead,
-                |table, _, slot| {
-                    out.extend(slot.task.map(|task| (table, task)));
-                },
-            );
-            if !is_through {
-                return (out, false);
-            }
-            *at = SearchAt::of(at.order + 1);
-        }
-        self.searched = SearchAt::default();
-        (out, true)
-    }
-
-    /// Takes out everything, for another group's queue.
-    pub fn move_out(&mut self) -> Vec<Moved<T>> {
-        let mut out = Vec::new();
-        for (class, order) in Class::ALL.into_iter().zip(&mut self.orders) {
-            let (mut from, mut steps) = (SearchAt::default(), usize::MAX);
-            let moves = |table, weight, slot: Slot<T>| {
-                let terms = Terms {
-                    class,
-                    weight,
-                    queries: slot.queries,
-                    effort: slot.effort,
-                    ..Terms::default()
-                };
-                let at = Time::from_nanos(slot.at);
-                out.extend(slot.task.map(|task| Moved {
-                    table,
-                    terms,
-                    at,
-                    task,
-                }));
-            };
-            order.extract(&mut self.lanes, &mut from, &mut steps, |_| true, moves);
-        }
-        out
-    }
-
-    /// Counters of tables that submitted here, each with how many of its queries wait: those at the next `most` places
-    /// from `at` on, added to `out`. Returns where to go on, `None` at the end.
-    ///
-    /// So a reader of very many tables need not hold the queue for long. It may be used in between, but no table be
-    /// [retired](Queue::retire).
-    pub fn intake_part(
-        &self,
-        at: usize,
-        most: usize,
-        out: &mut Vec<(TableId, Intake, u64)>,
-    ) -> Option<usize> {
-        let places = self.lanes.list.iter().skip(at).take(most);
-        out.extend(places.filter_map(|seat| {
-            let queries = seat.lanes.iter().map(|lane| lane.queries).sum();
-            Some((seat.known()?, seat.intake, queries))
-        }));
-        let end = at.saturating_add(most);
-        (end < self.lanes.list.len()).then_some(end)
-    }
-
     /// `table` has another index from `at` on: how long a task of it takes is not known. Its mean cost is believed
     /// until its own tasks have moved it.
     pub fn replaced(&mut self, table: TableId, at: Time) {
@@ -661,17 +487,5 @@ impl<T> Queue<T> {
                 lane.service.forget_usual(at.as_nanos());
             }
         }
-    }
-
-    /// Moves the counters of a removed table, which has nothing queued any more, to the retired ones.
-    pub fn retire(&mut self, table: TableId) {
-        if let Some(intake) = self.lanes.remove(table) {
-            self.retired.absorb(intake);
-        }
-    }
-
-    /// Counters of tables that were removed.
-    pub fn retired(&self) -> Intake {
-        self.retired
     }
 }

@@ -50,6 +50,30 @@ impl<T> Slot<T> {
     }
 }
 
+/// Where a search of a queue's tasks goes on.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SearchAt {
+    pub(super) order: usize,
+    /// Position in the ring; at first its oldest task.
+    pub(super) slot: Option<u32>,
+    /// The ring has been looked at.
+    pub(super) in_lanes: bool,
+    /// Place of a lane.
+    pub(super) lane: usize,
+    /// Which of those that wait in it.
+    pub(super) task: usize,
+}
+
+impl SearchAt {
+    /// The beginning of an order.
+    pub(super) fn of(order: usize) -> Self {
+        Self {
+            order,
+            ..Self::default()
+        }
+    }
+}
+
 /// Slots by position, which counts tasks as they come. One that is taken out of turn leaves a hole.
 pub(super) struct Ring<T> {
     /// A power of two, or none.

@@ -8,6 +8,7 @@
 //! ended, so what is left has been running all the time: never more tasks than there are workers. The order of locks
 //! is: counters, balancer, one queue's or one group's rows.
 
+mod note;
 mod rows;
 
 use std::sync::Arc;
@@ -17,52 +18,18 @@ use chiplet_policy::{LeftHome, StealLevel, TableId, Usage};
 use crossbeam_utils::CachePadded;
 use rtrb::{Producer, PushError, RingBuffer};
 
-use crate::counts::{End, Served, Steals};
-use crate::latencies::Latencies;
+use crate::counts::Steals;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Mutex, Step, left_out};
+pub(crate) use note::Note;
 use rows::Rows;
+pub(crate) use rows::{GroupStats, TableStats};
 
 /// Notes of one worker that are not added up yet, at most.
 const NOTES: usize = match cfg!(any(chiplet_loom, chiplet_shuttle)) {
     true => 2,
     false => 64,
 };
-
-/// What a worker has done for a table.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Note {
-    pub(crate) table: TableId,
-    /// How its tasks ended.
-    pub(crate) end: End,
-    /// How many have.
-    pub(crate) tasks: u32,
-    /// Wait and service time of each of them in nanoseconds, if a worker took them up.
-    pub(crate) times: Option<[u64; 2]>,
-    /// Bytes that were read, and nanoseconds for which the worker was busy, which have not been noted before.
-    pub(crate) used: (u64, u64),
-}
-
-impl Note {
-    /// So many tasks of a table have ended in this way, without having been taken up.
-    pub(crate) fn untouched(table: TableId, end: End, tasks: u64) -> Self {
-        Self {
-            table,
-            end,
-            tasks: tasks as u32,
-            times: None,
-            used: (0, 0),
-        }
-    }
-
-    /// What was used for a part of a task, which has not ended.
-    pub(crate) fn part(table: TableId, bytes: u64, busy: Duration) -> Self {
-        Self {
-            used: (bytes, busy.as_nanos() as u64),
-            ..Self::untouched(table, End::Done, 0)
-        }
-    }
-}
 
 impl Seat {
     /// The worker begins a task or unit that it has taken from `level`.
@@ -81,15 +48,6 @@ impl Seat {
     }
 }
 
-impl TableStats {
-    /// Adds another group's.
-    pub(crate) fn absorb(&mut self, other: &TableStats) {
-        self.served.absorb(other.served);
-        self.wait.absorb(&other.wait);
-        self.service.absorb(&other.service);
-    }
-}
-
 /// The rows of each group, and what each worker shows of itself.
 pub(crate) struct Stats {
     groups: Box<[CachePadded<Mutex<Rows>>]>,
@@ -103,23 +61,6 @@ pub(crate) struct Seat {
     occupied: AtomicBool,
     /// Tasks and units that it has begun, by where they came from.
     steals: [AtomicU64; 5],
-}
-
-/// What a group's workers did for one table.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct TableStats {
-    pub(crate) served: Served,
-    pub(crate) wait: Latencies,
-    pub(crate) service: Latencies,
-}
-
-/// What a group's workers did, as it was read.
-pub(crate) struct GroupStats {
-    pub(crate) tables: Vec<(TableId, TableStats)>,
-    /// Of tables that were removed.
-    pub(crate) retired: TableStats,
-    /// Time spent on tasks and scan units.
-    pub(crate) busy: Duration,
 }
 
 impl Stats {

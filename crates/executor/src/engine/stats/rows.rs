@@ -5,12 +5,39 @@ use std::time::Duration;
 use chiplet_policy::{TableId, Usage};
 use rtrb::Consumer;
 
-use super::{GroupStats, Note, TableStats};
-use crate::counts::TABLES_AT_ONCE;
+use super::note::Note;
+use crate::counts::{Served, TABLES_AT_ONCE};
+use crate::latencies::Latencies;
 use crate::sync::Mutex;
 
 /// Tables' histograms are copied in smaller steps than mere counters.
 const COPIED_AT_ONCE: usize = TABLES_AT_ONCE / 8;
+
+/// What a group's workers did for one table.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TableStats {
+    pub(crate) served: Served,
+    pub(crate) wait: Latencies,
+    pub(crate) service: Latencies,
+}
+
+/// What a group's workers did, as it was read.
+pub(crate) struct GroupStats {
+    pub(crate) tables: Vec<(TableId, TableStats)>,
+    /// Of tables that were removed.
+    pub(crate) retired: TableStats,
+    /// Time spent on tasks and scan units.
+    pub(crate) busy: Duration,
+}
+
+impl TableStats {
+    /// Adds another group's.
+    pub(crate) fn absorb(&mut self, other: &TableStats) {
+        self.served.absorb(other.served);
+        self.wait.absorb(&other.wait);
+        self.service.absorb(&other.service);
+    }
+}
 
 /// Under the group's lock.
 #[derive(Default)]

@@ -30,6 +30,7 @@
 
 mod over;
 mod runs;
+mod search;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, TryReserveError, VecDeque};
@@ -44,16 +45,15 @@ use super::service::{ASSUMED, Cold, Took, follow};
 use super::terms::{Run, Terms};
 use super::weights::Tally;
 use super::{Discipline, Pace};
-use crate::{TableId, Time};
+use crate::Time;
 use runs::{Reorder, Worth};
 
 /// The part of its domain's time that a table may ask for before its tasks are too early: as much as it may have of the
 /// queue's places by default.
 const SHARE: (u64, u64) = (3, 4);
 
-/// A table's tasks count as this much too early at most; once it is over its share, they come this much after the one
-/// before at most. It bounds how long a table that asked for too much can be made to wait by others; longer than any
-/// queue of default length takes.
+/// The most by which a table's tasks count as too early, and the longest time from one turn of tables over their share to
+/// the next: so a table that asked for too much does not wait for ever. A queue of default length takes less.
 const LEAD: u64 = 1_000_000_000;
 
 /// A table whose tasks come this much too early asks for more than its share, and not just in a burst.
@@ -122,7 +122,7 @@ pub(super) struct Order<T> {
     too_much: u64,
     /// So many queries that nobody knows may be as much.
     too_many: u64,
-    /// How far apart a nanosecond's tasks of a table come that asks for just its share, in parts of 2^32.
+    /// Times the service time, divided by 2^32: the time between two tasks of a table that asks for just its share.
     apart: u64,
     /// What waits within its table's share.
     ring: Ring<T>,
@@ -150,30 +150,6 @@ pub(super) struct Order<T> {
     pub(super) cold: Cold,
     /// Whether runs pay.
     worth: Worth,
-}
-
-/// Where a search of a queue's tasks goes on.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct SearchAt {
-    pub(super) order: usize,
-    /// Position in the ring; at first its oldest task.
-    slot: Option<u32>,
-    /// The ring has been looked at.
-    in_lanes: bool,
-    /// Place of a lane.
-    lane: usize,
-    /// Which of those that wait in it.
-    task: usize,
-}
-
-impl SearchAt {
-    /// The beginning of an order.
-    pub(super) fn of(order: usize) -> Self {
-        Self {
-            order,
-            ..Self::default()
-        }
-    }
 }
 
 impl<T> Order<T> {
@@ -583,58 +559,5 @@ impl<T> Order<T> {
         let mine = ahead.find(|slot| slot.at > latest || is_mine(slot.lane));
         mine.filter(|slot| slot.at <= latest)
             .map_or(front.lane, |slot| slot.lane)
-    }
-
-    /// Looks at the waiting tasks from `at` on, as many as there are `steps`, and takes those out for which `dead`
-    /// holds, with their table's weight. True if it has come to the end; else `at` is where to go on. A place is a step,
-    /// too.
-    pub(super) fn extract(
-        &mut self,
-        lanes: &mut Lanes<T>,
-        at: &mut SearchAt,
-        steps: &mut usize,
-        mut dead: impl FnMut(&T) -> bool,
-        mut out: impl FnMut(TableId, f32, Slot<T>),
-    ) -> bool {
-        let class = self.class as usize;
-        let mut tell = |lanes: &Lanes<T>, slot: Slot<T>| {
-            let seat = &lanes.list[slot.lane as usize];
-            out(seat.table, seat.lanes[class].weight, slot);
-        };
-        let mut slot = at.slot.unwrap_or(self.ring.head());
-        while !at.in_lanes
-            && let Some(position) = self.ring.find(&mut slot, steps, &mut dead)
-        {
-            let place = self.ring.slot(position).lane;
-            let lane = &mut lanes[(place, class)];
-            let slot = self.ring.remove(lane, position);
-            self.leaves(lane, &slot);
-            tell(lanes, slot);
-        }
-        at.slot = Some(slot);
-        if !at.in_lanes && !self.ring.is_end(slot) {
-            return false;
-        }
-        at.in_lanes = true;
-        while self.tally.over > 0 && at.lane < lanes.list.len() {
-            if *steps == 0 {
-                return false;
-            }
-            *steps -= 1;
-            let mut gone = Vec::new();
-            let lane = &mut lanes[(at.lane as Place, class)];
-            let is_through = lane.extract(&mut at.task, steps, &mut dead, |slot| gone.push(slot));
-            for slot in gone {
-                let lane = &mut lanes[(slot.lane, class)];
-                lane.len -= 1;
-                self.leaves(lane, &slot);
-                tell(lanes, slot);
-            }
-            if !is_through {
-                return false;
-            }
-            (at.lane, at.task) = (at.lane + 1, 0);
-        }
-        true
     }
 }
