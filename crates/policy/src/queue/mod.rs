@@ -205,7 +205,7 @@ impl<T> Queue<T> {
     }
 
     /// Where the lane of `table` is, if its task only has to be appended to it: the queue is [plain](Queue::is_plain) and
-    /// less than half full, all weights are 1, the table is known and has places left, and there is memory.
+    /// less than half full, the table is known and has places left, and there is memory.
     #[inline(always)]
     fn plain_place(&self, table: TableId, terms: &Terms) -> Option<Place> {
         let place = terms.place?;
@@ -218,7 +218,7 @@ impl<T> Queue<T> {
             && order.len() < self.easy
             && (lane.len as usize) < limit
             && self.is_plain()
-            && order.is_easy(lane, terms.weight);
+            && order.has_room();
         is_plain.then_some(place)
     }
 

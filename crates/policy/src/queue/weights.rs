@@ -5,13 +5,19 @@ use super::lane::Lane;
 /// Sums over the lanes in which tasks wait.
 #[derive(Default)]
 pub(super) struct Tally {
-    weights: Weights,
+    /// Lanes by the power of two below their weight, from 2^-7 on.
+    by_power: [u32; POWERS],
+    /// One bit for each power of which there are lanes.
+    used: u32,
     /// Lanes over their share, and their weights together.
     pub(super) over: u32,
-    pub(super) over_weight: f64,
+    pub(super) over_weight: f32,
     /// Lanes in which tasks wait.
     pub(super) lanes: u32,
 }
+
+/// Weights are from 0.01 to 100; sums of them count as at most 2^7.
+const POWERS: usize = 15;
 
 impl Tally {
     /// A lane is about to get a task.
@@ -22,20 +28,30 @@ impl Tally {
             return;
         }
         match waits {
-            true => self.weights.remove(lane.weight),
+            true => self.remove(lane.weight),
             false => self.lanes += 1,
         }
         if lane.over {
-            self.over_weight += f64::from(weight) - f64::from(lane.weight);
+            self.over_weight += weight - lane.weight;
         }
-        self.weights.add(weight);
+        let at = power(weight);
+        self.by_power[at] += 1;
+        self.used |= 1 << at;
         lane.weight = weight;
+    }
+
+    fn remove(&mut self, weight: f32) {
+        let at = power(weight);
+        self.by_power[at] -= 1;
+        if self.by_power[at] == 0 {
+            self.used &= !(1 << at);
+        }
     }
 
     /// A lane has got empty.
     #[inline]
     pub(super) fn leave<T>(&mut self, lane: &mut Lane<T>) {
-        self.weights.remove(lane.weight);
+        self.remove(lane.weight);
         self.lanes -= 1;
         self.forgive(lane);
     }
@@ -46,164 +62,49 @@ impl Tally {
         if std::mem::take(&mut lane.over) {
             lane.uncharged = 0;
             self.over -= 1;
-            self.over_weight -= f64::from(lane.weight);
+            self.over_weight -= lane.weight;
             if self.over == 0 {
                 self.over_weight = 0.0;
             }
         }
     }
 
-    /// Whether all of them have the weight that nearly all have.
+    /// `nanos` as many times as the largest weight is larger than this one, to a power of two: lanes of little weight may
+    /// ask for that much less time.
     #[inline]
-    pub(super) fn is_plain(&self) -> bool {
-        self.weights.used == 0
-    }
-
-    /// Whether all lanes with waiting tasks have the same weight.
-    pub(super) fn is_even(&self) -> bool {
-        let extremes = self.weights.extremes();
-        extremes.is_none_or(|(smallest, largest)| smallest == largest)
-    }
-
-    /// How many times less time than those of the largest weight lanes of this one may ask for.
-    pub(super) fn less(&self, weight: f64) -> f64 {
-        let largest = self.weights.extremes();
-        match largest.map_or(weight, |(_, largest)| f64::from(largest)) {
-            // As it mostly is.
-            largest if largest <= weight => 1.0,
-            largest => largest / weight,
-        }
+    pub(super) fn by_weight(&self, nanos: u64, weight: f32) -> u64 {
+        let largest = self.used.checked_ilog2().unwrap_or(0);
+        nanos.saturating_mul(1 << largest.saturating_sub(power(weight) as u32))
     }
 }
 
-/// Powers of two that weights lie between: from 2^-7 to 2^7.
-const RANGES: usize = 14;
-
-/// Knows the largest and the smallest weight of the lanes in which tasks wait. Weights are counted by powers of two,
-/// so that neither a lane that comes nor one that goes has the others looked at. If the largest of a range goes and
-/// others of that range stay, it still counts: then the largest is less than twice too large. So it is with the
-/// smallest.
-#[derive(Clone, Debug, Default)]
-struct Weights {
-    /// Lanes of weight 1, which nearly all have.
-    plain: u32,
-    ranges: [Range; RANGES],
-    /// One bit for each range in which there are other lanes.
-    used: u32,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Range {
-    lanes: u32,
-    smallest: f32,
-    largest: f32,
-}
-
-impl Weights {
-    fn range(weight: f32) -> usize {
-        let power = (weight.to_bits() >> 23) as usize;
-        // 2^-7 has the exponent 120.
-        power.saturating_sub(120).min(RANGES - 1)
-    }
-
-    #[inline]
-    fn add(&mut self, weight: f32) {
-        match weight {
-            1.0 => self.plain += 1,
-            _ => self.add_other(weight),
-        }
-    }
-
-    #[inline]
-    fn remove(&mut self, weight: f32) {
-        match weight {
-            1.0 => self.plain -= 1,
-            _ => self.remove_other(weight),
-        }
-    }
-
-    fn add_other(&mut self, weight: f32) {
-        let at = Self::range(weight);
-        let range = &mut self.ranges[at];
-        if range.lanes == 0 {
-            (range.smallest, range.largest) = (weight, weight);
-            self.used |= 1 << at;
-        }
-        range.lanes += 1;
-        range.smallest = range.smallest.min(weight);
-        range.largest = range.largest.max(weight);
-    }
-
-    fn remove_other(&mut self, weight: f32) {
-        let at = Self::range(weight);
-        self.ranges[at].lanes -= 1;
-        if self.ranges[at].lanes == 0 {
-            self.used &= !(1 << at);
-        }
-    }
-
-    /// The smallest and the largest, if any lane is there.
-    #[inline]
-    fn extremes(&self) -> Option<(f32, f32)> {
-        let plain = (self.plain > 0).then_some((1.0, 1.0));
-        let Some(highest) = self.used.checked_ilog2() else {
-            return plain;
-        };
-        let lowest = self.used.trailing_zeros();
-        let range = |at: u32| self.ranges[at as usize];
-        let (low, high) = plain.unwrap_or((f32::INFINITY, 0.0));
-        Some((
-            range(lowest).smallest.min(low),
-            range(highest).largest.max(high),
-        ))
-    }
+#[inline]
+fn power(weight: f32) -> usize {
+    // The exponent; that of 2^-7 is 120.
+    let exponent = (weight.to_bits() >> 23) as usize;
+    exponent.saturating_sub(120).min(POWERS - 1)
 }
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
     #[test]
-    fn equal_weights_are_known_exactly() {
-        for weight in [0.01, 1.0, 2.0, 3.0, 100.0] {
-            let mut weights = Weights::default();
-            assert_eq!(weights.extremes(), None);
-            weights.add(weight);
-            weights.add(weight);
-            weights.remove(weight);
-            assert_eq!(weights.extremes(), Some((weight, weight)));
-            weights.remove(weight);
-            assert_eq!(weights.extremes(), None);
-        }
-    }
-
-    proptest! {
-        /// However lanes come and go, the extremes are known to a factor of two.
-        #[test]
-        fn the_extremes_are_known_to_a_factor_of_two(
-            steps in prop::collection::vec((1_u16..=10_000, 0_usize..4), 1..60),
-        ) {
-            let mut weights = Weights::default();
-            let mut there: Vec<f32> = Vec::new();
-            for (hundredths, gone) in steps {
-                let weight = f32::from(hundredths) / 100.0;
-                weights.add(weight);
-                there.push(weight);
-                for _ in 0..gone.min(there.len()) {
-                    weights.remove(there.swap_remove(there.len() / 2));
-                }
-                let largest = there.iter().copied().fold(0.0, f32::max);
-                let smallest = there.iter().copied().fold(f32::INFINITY, f32::min);
-                match weights.extremes() {
-                    Some((low, high)) => {
-                        prop_assert!(largest <= high && high < 2.0 * largest);
-                        prop_assert!(low <= smallest && smallest < 2.0 * low);
-                    }
-                    None => prop_assert!(there.is_empty()),
-                }
-            }
-        }
+    fn little_weight_may_ask_for_less_than_the_largest_that_waits() {
+        let mut tally = Tally::default();
+        let mut lanes = [0.01, 1.0, 3.0, 100.0].map(|weight| {
+            let mut lane: Lane<()> = Lane::new();
+            tally.join(&mut lane, weight);
+            lane.len = 1;
+            lane
+        });
+        let times = |tally: &Tally| [0.01, 1.0, 3.0, 100.0].map(|weight| tally.by_weight(1, weight));
+        assert_eq!(times(&tally), [1 << 13, 64, 32, 1]);
+        tally.leave(&mut lanes[3]);
+        assert_eq!(times(&tally), [1 << 8, 2, 1, 1]);
+        tally.leave(&mut lanes[2]);
+        assert_eq!(times(&tally), [1 << 7, 1, 1, 1]);
+        tally.join(&mut lanes[1], 0.5);
+        assert_eq!(times(&tally), [1 << 6, 1, 1, 1]);
     }
 }

@@ -243,15 +243,6 @@ impl<T> Order<T> {
         ((u128::from(service) * u128::from(self.apart)) >> 32) as u64
     }
 
-    /// As far as tasks of this lane come that are `apart` among lanes of equal weights.
-    #[inline]
-    fn by_weight(&self, apart: u64, weight: f32) -> u64 {
-        match self.tally.is_plain() {
-            true => apart,
-            false => (apart as f64 * self.tally.less(f64::from(weight)).max(1.0)) as u64,
-        }
-    }
-
     /// Makes sure that [`Order::append`] of so many tasks to the lane at `place` needs no memory.
     #[inline(always)]
     pub(super) fn make_room(
@@ -268,10 +259,10 @@ impl<T> Order<T> {
         }
     }
 
-    /// Whether a task of this weight that comes to a lane needs no memory, and no weight but 1 is there.
+    /// Whether a task needs no memory.
     #[inline(always)]
-    pub(super) fn is_easy(&self, lane: &Lane<T>, weight: f32) -> bool {
-        weight == lane.weight && weight == 1.0 && self.tally.is_plain() && self.ring.has_room(1)
+    pub(super) fn has_room(&self) -> bool {
+        self.ring.has_room(1)
     }
 
     /// Adds tasks, each with its queries, for which there is room, to their lane, and then judges that.
@@ -362,7 +353,7 @@ impl<T> Order<T> {
     #[inline(always)]
     fn joins(&mut self, lane: &mut Lane<T>, (at, queries): (u64, u64), weight: f32) {
         self.tally.join(lane, weight);
-        let apart = self.by_weight(lane.apart.wrapping_mul(queries), weight);
+        let apart = self.tally.by_weight(lane.apart.wrapping_mul(queries), weight);
         lane.ask(at, apart, LEAD);
         lane.queries += queries;
         self.queued += 1;
@@ -431,7 +422,7 @@ impl<T> Order<T> {
     #[cold]
     fn known(&self, lane: &mut Lane<T>, now: u64) {
         let takes = lane.work() / self.workers;
-        lane.asked(now, self.by_weight(takes, lane.weight).min(EARLY));
+        lane.asked(now, self.tally.by_weight(takes, lane.weight).min(EARLY));
     }
 
     /// Takes note of so many tasks of the lane at `place` that were not begun because of their deadlines.

@@ -144,8 +144,7 @@ impl<T> Order<T> {
         let is_calm = 2 * lane.early(now) <= EARLY
             && 2 * lane.work() <= self.too_much
             && !self.is_most(lane)
-            && crowd.is_low
-            && self.tally.is_even();
+            && crowd.is_low;
         match is_calm && self.readmit(lanes, place) {
             true => Pace::Within,
             false => Pace::OverShare,
@@ -178,7 +177,7 @@ impl<T> Order<T> {
     ) {
         let lane = &mut lanes[(place, self.class as usize)];
         let apart = lane.apart.saturating_mul(queries);
-        lane.ask(at, self.by_weight(apart, lane.weight), LEAD);
+        lane.ask(at, self.tally.by_weight(apart, lane.weight), LEAD);
         if crowd.much.is_some() {
             self.judge(lanes, place, 0, at, crowd);
         }
@@ -199,7 +198,7 @@ impl<T> Order<T> {
         let is_first = self.tally.over == 0;
         let expected = lane.service.mean(self.typical);
         self.tally.over += 1;
-        self.tally.over_weight += f64::from(lane.weight);
+        self.tally.over_weight += lane.weight;
         lane.over = true;
         self.work_over = self.work_over.wrapping_add(lane.work());
         if is_first {
@@ -218,8 +217,7 @@ impl<T> Order<T> {
     /// weights.
     fn at_least(&self, service: u64) -> u64 {
         let apart = service.saturating_mul(FLOOR) / self.workers;
-        let less = self.tally.less(self.tally.over_weight);
-        (apart as f64 * less.max(1.0)) as u64
+        self.tally.by_weight(apart, self.tally.over_weight)
     }
 
     /// The next task, where some lanes are over their share.
@@ -291,11 +289,10 @@ impl<T> Order<T> {
         self.clock = self.clock.max(front.place);
         let due = lane.charge(expected);
         lane.tag = lane.tag.saturating_add(lane.step(due, self.workers));
-        let less = self.tally.less(self.tally.over_weight).max(1.0);
         // One that is paid for by dead tasks takes nobody's turn.
         if due > 0 {
             // Counted from now, if it was due earlier: others needed the time.
-            let apart = (self.apart(due) as f64 * less) as u64;
+            let apart = self.tally.by_weight(self.apart(due), self.tally.over_weight);
             let lead = at.saturating_add(LEAD);
             self.turn = front.key.max(at).saturating_add(apart).min(lead);
         }
@@ -328,7 +325,7 @@ impl<T> Order<T> {
         // Tables that flood wait for ever longer. How far they may be out of proportion must not grow with that.
         let age = now.saturating_sub(front.since).min(LEAD);
         // How far the tags get on in that time.
-        let ahead = (reorder.of(age) as f64 / self.tally.over_weight) as u64;
+        let ahead = (reorder.of(age) as f32 / self.tally.over_weight) as u64;
         let latest = front.place.saturating_add(ahead);
         let may_go = |place: Place| {
             let lane = &lanes[(place, self.class as usize)];
