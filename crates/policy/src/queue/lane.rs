@@ -30,8 +30,6 @@ pub(super) struct Lane<T> {
     pub(super) weight: f32,
     /// Whether it has asked for more than its share since it was empty.
     pub(super) over: bool,
-    /// Whether it stands in the order's heap of those.
-    pub(super) in_over: bool,
     /// Its place among lanes over their share.
     pub(super) tag: u64,
     /// How much longer its tasks have taken than they were charged, in nanoseconds; counted while it is over its share.
@@ -54,7 +52,6 @@ impl<T> Lane<T> {
             newest: 0,
             weight: 1.0,
             over: false,
-            in_over: false,
             tag: 0,
             uncharged: 0,
             flood: VecDeque::new(),

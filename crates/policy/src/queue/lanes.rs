@@ -9,7 +9,7 @@ use super::Intake;
 use super::lane::Lane;
 use crate::TableId;
 
-/// Where a table's lanes lie. It stays the table's until that is forgotten and no heap refers to it any more.
+/// Where a table's lanes lie, until that is forgotten.
 pub(super) type Place = u32;
 
 /// No place, and no position in a ring.
@@ -108,7 +108,7 @@ impl<T> Lanes<T> {
         Ok(place)
     }
 
-    /// Forgets a table, of which nothing waits or will. Its place stays until no heap refers to it.
+    /// Forgets a table, of which nothing waits or will.
     pub(super) fn remove(&mut self, table: TableId) -> Option<Intake> {
         let place = self.places.remove(&table)?;
         let seat = &mut self.list[place as usize];
@@ -118,16 +118,8 @@ impl<T> Lanes<T> {
             debug_assert_eq!(lane.len, 0, "a table retires after its last task");
             lane.flood = Default::default();
         }
-        self.release(place);
+        self.free.push(place);
         Some(intake)
-    }
-
-    /// A lane has left its heap, or its table is forgotten: its place is free if both hold.
-    pub(super) fn release(&mut self, place: Place) {
-        let seat = &self.list[place as usize];
-        if seat.table == NONE && seat.lanes.iter().all(|lane| !lane.in_over) {
-            self.free.push(place);
-        }
     }
 }
 
@@ -160,15 +152,12 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_taken_again_once_no_heap_refers_to_it() {
+    fn a_place_is_taken_again_once_its_table_is_forgotten() {
         let mut lanes: Lanes<()> = Lanes::new();
         let first = lanes.find_or_add(table(0), NOWHERE).unwrap();
-        lanes[(first, 0)].in_over = true;
-        assert!(lanes.remove(table(0)).is_some());
         let second = lanes.find_or_add(table(1), first).unwrap();
         assert_ne!(first, second);
-        lanes[(first, 0)].in_over = false;
-        lanes.release(first);
+        assert!(lanes.remove(table(0)).is_some());
         assert_eq!(lanes.find_or_add(table(2), NOWHERE), Ok(first));
         assert_eq!(lanes.find_near(table(2), second), Some(first));
         assert_eq!(lanes.find_near(table(1), second), Some(second));

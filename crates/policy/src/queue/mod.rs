@@ -458,10 +458,8 @@ impl<T> Queue<T> {
         }
     }
 
-    fn fronts(&mut self, now: u64) -> [Option<Front>; 2] {
-        let lanes = &mut self.lanes;
-        let [interactive, bulk] = &mut self.orders;
-        [interactive.front(lanes, now), bulk.front(lanes, now)]
+    fn fronts(&self, now: u64) -> [Option<Front>; 2] {
+        [0, 1].map(|class: usize| self.orders[class].front(&self.lanes, now))
     }
 
     /// When a bulk task counts as having come, among interactive ones.

@@ -48,7 +48,7 @@ impl<T> Queue<T> {
     ///
     /// Nor does a task of a table within its share wait for what tables over theirs have waiting: that is ordered
     /// behind it. A table that floods would otherwise drive all others out of its home.
-    pub fn outlook(&mut self, now: Time) -> Outlook {
+    pub fn outlook(&self, now: Time) -> Outlook {
         match self.is_plain() {
             true => self.outlook_of_plain(now),
             false => self.outlook_of_all(now),
@@ -85,7 +85,7 @@ impl<T> Queue<T> {
     }
 
     #[cold]
-    fn outlook_of_all(&mut self, now: Time) -> Outlook {
+    fn outlook_of_all(&self, now: Time) -> Outlook {
         let fronts = self.fronts(0);
         let Some((class, front)) = self.next(fronts) else {
             return Outlook::default();
@@ -144,7 +144,7 @@ impl<T> Queue<T> {
     }
 
     /// What waits, as a worker of another group sees it at `now`.
-    pub fn backlog(&mut self, now: Time) -> Backlog {
+    pub fn backlog(&self, now: Time) -> Backlog {
         self.outlook(now).backlog
     }
 }

@@ -25,7 +25,7 @@ impl<T> Queue<T> {
     /// started goes before what came later, and ends soon. But a task that has kept several workers for long asks for
     /// more than its share, like a table that floods: its next piece is due only now, and whatever has come by now goes
     /// before it.
-    pub fn goes_before(&mut self, task: &Underway, now: Time) -> bool {
+    pub fn goes_before(&self, task: &Underway, now: Time) -> bool {
         let at = now.as_nanos();
         let fronts = self.fronts(at);
         let Some((class, front)) = self.next(fronts) else {

@@ -100,8 +100,6 @@ pub(super) struct Front {
     pub(super) since: u64,
     /// Whether that table is over its share.
     pub(super) over: bool,
-    /// What it is ordered by: when it came, or its lane's tag.
-    place: u64,
 }
 
 /// Who takes a task.
@@ -126,8 +124,7 @@ pub(super) struct Order<T> {
     apart: u64,
     /// What waits within its table's share.
     ring: Ring<T>,
-    /// Lanes over their share by the tag of their next task, smallest first. It may be too small, and a lane may have
-    /// left since.
+    /// Lanes over their share by the tag of their next task, smallest first.
     over: BinaryHeap<Reverse<(u64, Place)>>,
     /// The tag of the lane over its share that was served last.
     clock: u64,
@@ -453,13 +450,12 @@ impl<T> Order<T> {
     }
 
     /// The task that is next in order at `now`.
-    pub(super) fn front(&mut self, lanes: &mut Lanes<T>, now: u64) -> Option<Front> {
+    pub(super) fn front(&self, lanes: &Lanes<T>, now: u64) -> Option<Front> {
         let within = self.ring.front().map(|slot| Front {
             key: slot.at,
             lane: slot.lane,
             since: slot.at,
             over: false,
-            place: slot.at,
         });
         match self.is_plain() {
             true => within,

@@ -1,9 +1,7 @@
 //! Lanes over their share: which are, and when they are served.
 
 use std::cmp::Reverse;
-use std::collections::binary_heap::PeekMut;
 
-use super::runs::Reorder;
 use super::{Crowd, EARLY, FAR_MORE, FLOOR, Front, LEAD, LOOK_AHEAD, Order, Taker};
 use crate::Time;
 use crate::queue::Pace;
@@ -163,6 +161,7 @@ impl<T> Order<T> {
         let lane = &mut lanes[(place, class)];
         self.work_over = self.work_over.wrapping_sub(lane.work());
         self.tally.forgive(lane);
+        self.over.retain(|Reverse((_, other))| *other != place);
         true
     }
 
@@ -208,9 +207,7 @@ impl<T> Order<T> {
         let step = lane.step(expected, self.workers);
         // One that has just been served, and comes again, does not go before those that have waited meanwhile.
         lane.tag = self.clock.max(lane.tag).saturating_add(step);
-        if !std::mem::replace(&mut lane.in_over, true) {
-            self.over.push(Reverse((lane.tag, place)));
-        }
+        self.over.push(Reverse((lane.tag, place)));
     }
 
     /// How far apart tasks that take `service` are served if lanes over their share get just [`FLOOR`], or less by their
@@ -222,8 +219,8 @@ impl<T> Order<T> {
 
     /// The next task, where some lanes are over their share.
     pub(super) fn front_of_all(
-        &mut self,
-        lanes: &mut Lanes<T>,
+        &self,
+        lanes: &Lanes<T>,
         within: Option<Front>,
         now: u64,
     ) -> Option<Front> {
@@ -240,34 +237,18 @@ impl<T> Order<T> {
         }
     }
 
-    fn front_over(&mut self, lanes: &mut Lanes<T>) -> Option<Front> {
-        loop {
-            let mut first = self.over.peek_mut()?;
-            let Reverse((tag, place)) = *first;
-            let lane = &mut lanes[(place, self.class as usize)];
-            match lane.over {
-                true if lane.tag > tag => first.0.0 = lane.tag,
-                true => {
-                    let since = lane.flood.front().map_or(0, |slot| slot.at);
-                    return Some(Front {
-                        key: self.turn.max(since),
-                        lane: place,
-                        since,
-                        over: true,
-                        place: lane.tag,
-                    });
-                }
-                false => {
-                    PeekMut::pop(first);
-                    lane.in_over = false;
-                    lanes.release(place);
-                }
-            }
-        }
+    fn front_over(&self, lanes: &Lanes<T>) -> Option<Front> {
+        let &Reverse((_, place)) = self.over.peek()?;
+        let since = lanes[(place, self.class as usize)].flood.front()?.at;
+        Some(Front {
+            key: self.turn.max(since),
+            lane: place,
+            since,
+            over: true,
+        })
     }
 
-    /// The next task of lanes over their share: that of `front`, or one of a table that the worker's private cache
-    /// holds.
+    /// The next task of the lanes over their share, which `front` is.
     pub(in crate::queue) fn take_over(
         &mut self,
         lanes: &mut Lanes<T>,
@@ -277,7 +258,7 @@ impl<T> Order<T> {
         now: Time,
     ) -> Option<T> {
         let at = now.as_nanos();
-        let place = self.choose_over(lanes, front, taker, run, at);
+        let Reverse((tag, place)) = self.over.pop()?;
         let seat = &mut lanes.list[place as usize];
         let lane = &mut seat.lanes[self.class as usize];
         let slot = lane.pop()?;
@@ -286,9 +267,12 @@ impl<T> Order<T> {
         }
         let mean = lane.service.mean(self.typical);
         let expected = mean.saturating_mul(slot.queries.into());
-        self.clock = self.clock.max(front.place);
+        self.clock = tag;
         let due = lane.charge(expected);
-        lane.tag = lane.tag.saturating_add(lane.step(due, self.workers));
+        lane.tag = tag.saturating_add(lane.step(due, self.workers));
+        if lane.len > 0 {
+            self.over.push(Reverse((lane.tag, place)));
+        }
         // One that is paid for by dead tasks takes nobody's turn.
         if due > 0 {
             // Counted from now, if it was due earlier: others needed the time.
@@ -307,40 +291,5 @@ impl<T> Order<T> {
             now,
         );
         slot.task
-    }
-
-    /// As [`Order::choose`].
-    fn choose_over(
-        &self,
-        lanes: &Lanes<T>,
-        front: Front,
-        Taker { worker, last }: Taker,
-        run: &Run,
-        now: u64,
-    ) -> Place {
-        let reorder = self.worth.reorder;
-        if self.tally.over == 1 || reorder == Reorder::NONE {
-            return front.lane;
-        }
-        // Tables that flood wait for ever longer. How far they may be out of proportion must not grow with that.
-        let age = now.saturating_sub(front.since).min(LEAD);
-        // How far the tags get on in that time.
-        let ahead = (reorder.of(age) as f32 / self.tally.over_weight) as u64;
-        let latest = front.place.saturating_add(ahead);
-        let may_go = |place: Place| {
-            let lane = &lanes[(place, self.class as usize)];
-            lane.over && lane.len > 0 && lane.tag <= latest
-        };
-        if last != NOWHERE && run.left > 0 && may_go(last) {
-            return last;
-        }
-        let mine = |place: Place| {
-            let by = lanes[(place, self.class as usize)].worker;
-            worker.is_some() && (by.is_none() || by == worker) && place != last
-        };
-        let ahead = self.over.as_slice().iter().take(LOOK_AHEAD as usize);
-        let mut ahead = ahead.map(|Reverse((_, place))| *place);
-        let found = ahead.find(|&place| mine(place) && may_go(place));
-        found.unwrap_or(front.lane)
     }
 }

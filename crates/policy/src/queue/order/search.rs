@@ -1,5 +1,7 @@
 //! Looking at all that waits, some of it at a time.
 
+use std::cmp::Reverse;
+
 use super::Order;
 use crate::TableId;
 use crate::queue::lanes::{Lanes, Place};
@@ -49,6 +51,9 @@ impl<T> Order<T> {
                 let lane = &mut lanes[(slot.lane, class)];
                 lane.len -= 1;
                 self.leaves(lane, &slot);
+                if lane.len == 0 {
+                    self.over.retain(|Reverse((_, other))| *other != slot.lane);
+                }
                 tell(lanes, slot);
             }
             if !is_through {
