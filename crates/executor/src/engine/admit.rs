@@ -111,7 +111,7 @@ impl Engine {
         at: Time,
     ) -> Result<Pace, (Refusal, Arc<dyn Task>)> {
         terms.place = entry.state.place_in(group);
-        let (pace, place) = self.hub.push(group, entry.id, terms, task, at)?;
+        let (pace, place) = self.hub.push(group, entry.id, &terms, task, at)?;
         if let Some(place) = place {
             let is_home = |group| entry.state.homes.contains(self.hub.crew.domain_of(group));
             entry.state.keep_place(group, place, is_home);

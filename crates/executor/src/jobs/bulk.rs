@@ -279,7 +279,7 @@ impl<L: Load> BulkTask<L> {
             let workers = engine.hub.groups.at_work_in(group);
             let push = |parts| {
                 let parts = bulk.cut((parts, longest), left_home);
-                let pushed = engine.hub.push_all(group, entry.id, terms, parts, at);
+                let pushed = engine.hub.push_all(group, entry.id, &terms, parts, at);
                 pushed.map_err(|(refusal, _)| refusal)
             };
             let parts = match is_fed {

@@ -82,7 +82,7 @@ fn hub_with(
 }
 
 fn push(hub: &TestHub, group: usize, table: TableId, task: u32) -> Result<(), (Refusal, u32)> {
-    let pushed = hub.push(group, table, Terms::default(), task, hub.clock.now());
+    let pushed = hub.push(group, table, &Terms::default(), task, hub.clock.now());
     pushed.map(|(pace, _)| pace).map(drop)
 }
 
@@ -177,7 +177,7 @@ fn two_workers_and_tasks_pushed_together_lose_nothing() {
     let pushed = hub.push_all(
         0,
         TABLE,
-        Terms::default(),
+        &Terms::default(),
         vec![(1, 1), (2, 1)],
         hub.clock.now(),
     );

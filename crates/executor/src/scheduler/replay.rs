@@ -121,7 +121,7 @@ impl Replay<'_> {
             |()| home,
             |(), home| route::nearest_spare(&hub.groups, hub.crossing(), home),
             |(), group, _, task| {
-                let pushed = hub.push(group, of.0, Terms::default(), task, at);
+                let pushed = hub.push(group, of.0, &Terms::default(), task, at);
                 pushed.map(|(pace, _)| pace)
             },
         );

@@ -64,7 +64,7 @@ fn hub(steal: StealConfig, groups: &[Range<usize>]) -> (Hub<u32, u32>, Vec<Local
 }
 
 fn push(hub: &Hub<u32, u32>, group: usize, table: TableId, task: u32) {
-    let pushed = hub.push(group, table, Terms::default(), task, hub.clock.now());
+    let pushed = hub.push(group, table, &Terms::default(), task, hub.clock.now());
     pushed.map(|(pace, _)| pace).unwrap();
 }
 
@@ -395,7 +395,7 @@ fn a_task_that_is_left_to_a_spinning_worker_is_not_left_to_it_for_long() {
     assert!(hub.groups.lock(0).spin());
     assert!(!hub.watch.is_armed());
     let pushed = hub.clock.now();
-    hub.push(0, table(0), Terms::default(), 1, pushed).unwrap();
+    hub.push(0, table(0), &Terms::default(), 1, pushed).unwrap();
     assert_eq!(asleep(&hub, 0), 3);
     assert!(
         hub.watch.is_armed(),
@@ -417,7 +417,7 @@ fn a_bulk_task_that_is_left_to_a_spinning_worker_waits_no_longer_than_others() {
         class: chiplet_table::Class::Bulk,
         ..Terms::default()
     };
-    hub.push_all(0, table(0), bulk, vec![(1, 1)], pushed)
+    hub.push_all(0, table(0), &bulk, vec![(1, 1)], pushed)
         .unwrap();
     assert!(hub.watch.is_armed());
     assert!(hub.look(pushed + Duration::from_millis(2), |_| ()));
@@ -449,7 +449,7 @@ fn a_worker_relieves_a_queue_that_has_fallen_behind_unless_it_is_to_stand_by() {
     let began = hub.clock.now();
     let later = began + Duration::from_secs(1);
     let push_at = |group, task, at| {
-        let pushed = hub.push(group, table(group as u32), Terms::default(), task, at);
+        let pushed = hub.push(group, table(group as u32), &Terms::default(), task, at);
         pushed.unwrap();
     };
     // Worker 1 stands by from now on; worker 2 does not.

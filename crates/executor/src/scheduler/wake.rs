@@ -17,7 +17,7 @@ impl<T, U> Hub<T, U> {
         &self,
         group: usize,
         table: TableId,
-        terms: Terms,
+        terms: &Terms,
         task: T,
         at: Time,
     ) -> Result<(Pace, Option<u32>), (Refusal, T)> {
@@ -41,7 +41,7 @@ impl<T, U> Hub<T, U> {
         &self,
         group: usize,
         table: TableId,
-        terms: Terms,
+        terms: &Terms,
         tasks: Vec<(T, u32)>,
         at: Time,
     ) -> Result<Pace, (Refusal, Vec<(T, u32)>)> {
@@ -163,7 +163,7 @@ impl<T, U> Hub<T, U> {
     pub(crate) fn gives_way(&self, local: &Local<U>, task: &Underway) -> bool {
         self.groups.queued(local.group) > 0 && {
             let now = self.clock.now();
-            let mut state = self.groups.lock(local.group);
+            let state = self.groups.lock(local.group);
             state.queue.goes_before(task, now)
         }
     }

@@ -19,7 +19,7 @@
 //!     assert!(matches!(group.rest(worker, false, false), Rest::Listed { .. }));
 //! }
 //! let came = Time::from_nanos(5_000);
-//! let pushed = group.push(TableId::default(), Terms::default(), "a query", came).unwrap();
+//! let pushed = group.push(TableId::default(), &Terms::default(), "a query", came).unwrap();
 //! assert_eq!((pushed.wake, group.queue.len()), (Some(1), 1));
 //! ```
 
@@ -138,7 +138,7 @@ impl<T> Group<T> {
     pub fn push(
         &mut self,
         table: TableId,
-        terms: Terms,
+        terms: &Terms,
         task: T,
         at: Time,
     ) -> Result<Pushed<Option<usize>>, (Refusal, T)> {
@@ -169,7 +169,7 @@ impl<T> Group<T> {
     pub fn push_all(
         &mut self,
         table: TableId,
-        terms: Terms,
+        terms: &Terms,
         tasks: Parts<T>,
         at: Time,
     ) -> Result<Pushed<Vec<usize>>, (Refusal, Parts<T>)> {

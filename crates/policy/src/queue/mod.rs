@@ -24,7 +24,7 @@
 //! };
 //! let mut queue = Queue::new(discipline, 8);
 //! let table = TableId { slot: 0, generation: 0 };
-//! assert!(queue.push(table, Terms::default(), "a query", Time::ZERO).is_ok());
+//! assert!(queue.push(table, &Terms::default(), "a query", Time::ZERO).is_ok());
 //! // Worker 0 takes it 30 us later.
 //! let mut run = Run::default();
 //! assert_eq!(queue.take(Some(0), &mut run, Time::from_nanos(30_000)), Some("a query"));
@@ -188,19 +188,19 @@ impl<T> Queue<T> {
     pub fn push(
         &mut self,
         table: TableId,
-        terms: Terms,
+        terms: &Terms,
         task: T,
         at: Time,
     ) -> Result<Pace, (Refusal, T)> {
-        match self.plain_place(table, &terms) {
+        match self.plain_place(table, terms) {
             Some(place) => {
                 let queries = u64::from(terms.queries);
                 self.lanes.list[place as usize].intake.accepted += queries;
                 let order = &mut self.orders[Class::Interactive as usize];
                 let alone = Crowd::default();
-                Ok(order.append_within(&mut self.lanes, place, task, &terms, at.as_nanos(), alone))
+                Ok(order.append_within(&mut self.lanes, place, task, terms, at.as_nanos(), alone))
             }
-            None => self.push_where_more_matters(table, &terms, task, at),
+            None => self.push_where_more_matters(table, terms, task, at),
         }
     }
 
@@ -248,19 +248,19 @@ impl<T> Queue<T> {
     pub fn push_all(
         &mut self,
         table: TableId,
-        terms: Terms,
+        terms: &Terms,
         tasks: Parts<T>,
         at: Time,
     ) -> Result<Pace, (Refusal, Parts<T>)> {
         let weight = tasks.iter().map(|&(_, queries)| u64::from(queries)).sum();
-        let place = match self.accept(table, &terms, tasks.len(), weight) {
+        let place = match self.accept(table, terms, tasks.len(), weight) {
             Ok(place) => place,
             Err(refusal) => {
-                self.note_refused(refusal, table, &terms, weight, at);
+                self.note_refused(refusal, table, terms, weight, at);
                 return Err((refusal, tasks));
             }
         };
-        Ok(self.append(place, &terms, tasks.into_iter(), at))
+        Ok(self.append(place, terms, tasks.into_iter(), at))
     }
 
     /// What is refused for want of places was asked for, too: by that a table that floods is told from one that keeps

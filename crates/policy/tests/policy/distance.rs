@@ -62,7 +62,7 @@ impl Sockets {
             ..Terms::default()
         };
         for task in 0..tasks {
-            assert!(self.groups[0].push(of, terms, task, self.now).is_ok());
+            assert!(self.groups[0].push(of, &terms, task, self.now).is_ok());
         }
     }
 

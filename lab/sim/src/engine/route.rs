@@ -68,7 +68,7 @@ impl Engine<'_> {
         };
         let at = self.timeline.time();
         let queue = &mut self.groups[group].state;
-        let pushed = queue.push(table_id(table), terms, query, at)?;
+        let pushed = queue.push(table_id(table), &terms, query, at)?;
         pushed.wake.into_iter().for_each(|worker| self.wake(worker));
         self.seek_help(group, pushed.unseen);
         // If the last query had work for others this one probably has.

@@ -124,7 +124,8 @@ pub(super) struct Order<T> {
     apart: u64,
     /// What waits within its table's share.
     ring: Ring<T>,
-    /// Lanes over their share by the tag of their next task, smallest first.
+    /// Lanes over their share by their tags, smallest first; that of the one whose turn it is may be too small by [a
+    /// quantum](over).
     over: BinaryHeap<Reverse<(u64, Place)>>,
     /// The tag of the lane over its share that was served last.
     clock: u64,

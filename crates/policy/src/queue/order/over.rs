@@ -1,7 +1,9 @@
 //! Lanes over their share: which are, and when they are served.
 
 use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
 
+use super::runs::Reorder;
 use super::{Crowd, EARLY, FAR_MORE, FLOOR, Front, LEAD, LOOK_AHEAD, Order, Taker};
 use crate::Time;
 use crate::queue::Pace;
@@ -9,6 +11,10 @@ use crate::queue::lane::Lane;
 use crate::queue::lanes::{Lanes, NOWHERE, Place};
 use crate::queue::ring::Slot;
 use crate::queue::terms::Run;
+
+/// Where runs pay, a lane over its share is served so long, or its weight's part of that, before the next one's turn: by
+/// all workers, whose private caches then hold its table.
+const QUANTUM: u64 = 1_000_000;
 
 impl<T> Order<T> {
     /// Whether a lane within its share gets over it at `now`.
@@ -258,7 +264,7 @@ impl<T> Order<T> {
         now: Time,
     ) -> Option<T> {
         let at = now.as_nanos();
-        let Reverse((tag, place)) = self.over.pop()?;
+        let &Reverse((tag, place)) = self.over.peek()?;
         let seat = &mut lanes.list[place as usize];
         let lane = &mut seat.lanes[self.class as usize];
         let slot = lane.pop()?;
@@ -269,9 +275,12 @@ impl<T> Order<T> {
         let expected = mean.saturating_mul(slot.queries.into());
         self.clock = tag;
         let due = lane.charge(expected);
-        lane.tag = tag.saturating_add(lane.step(due, self.workers));
-        if lane.len > 0 {
-            self.over.push(Reverse((lane.tag, place)));
+        lane.tag = lane.tag.saturating_add(lane.step(due, self.workers));
+        let is_through = lane.tag - tag >= QUANTUM || self.worth.reorder == Reorder::NONE;
+        match self.over.peek_mut() {
+            Some(first) if lane.len == 0 => drop(PeekMut::pop(first)),
+            Some(mut first) if is_through => first.0.0 = lane.tag,
+            _ => {}
         }
         // One that is paid for by dead tasks takes nobody's turn.
         if due > 0 {

@@ -85,7 +85,7 @@ fn an_interactive_task_is_not_expected_to_wait_for_bulk_work() {
     // Both tables take 2 ms in both classes, as is learnt from one task each.
     let mut now = Time::ZERO;
     for (slot, terms) in [(0, Terms::default()), (1, bulk)] {
-        queue.push(table(slot), terms, 0, now).unwrap();
+        queue.push(table(slot), &terms, 0, now).unwrap();
         assert!(queue.take(Some(0), &mut run, now).is_some());
         now += 2 * MILLI;
         run.end(now);
@@ -93,7 +93,7 @@ fn an_interactive_task_is_not_expected_to_wait_for_bulk_work() {
     assert!(queue.take(Some(0), &mut run, now).is_none());
     let came = now;
     for task in 0..50 {
-        queue.push(table(1), bulk, task, now).unwrap();
+        queue.push(table(1), &bulk, task, now).unwrap();
     }
     let outlook = queue.outlook(now);
     // Of a flood that is; another table's bulk task goes before it.
@@ -105,7 +105,7 @@ fn an_interactive_task_is_not_expected_to_wait_for_bulk_work() {
     now += 10 * MILLI;
     for task in 0..4 {
         let terms = Terms::default();
-        queue.push(table(0), terms, 100 + task, now).unwrap();
+        queue.push(table(0), &terms, 100 + task, now).unwrap();
     }
     now += MILLI;
     let outlook = queue.outlook(now);
@@ -128,7 +128,7 @@ fn an_interactive_task_is_not_expected_to_wait_for_bulk_work() {
         [10 * NANOS, 50 * NANOS],
         "a fifth of it"
     );
-    queue.push(table(0), Terms::default(), 200, now).unwrap();
+    queue.push(table(0), &Terms::default(), 200, now).unwrap();
     assert_eq!(queue.take(Some(0), &mut run, now), Some(0));
 }
 
@@ -143,12 +143,12 @@ fn a_table_has_one_limit_for_both_classes_and_its_own_if_it_has_one() {
     };
     let [interactive, bulk] = Class::ALL.map(terms);
     let table = Simulation::table(0);
-    queue.push(table, interactive, 1, Time::ZERO).unwrap();
-    queue.push(table, bulk, 2, Time::ZERO).unwrap();
+    queue.push(table, &interactive, 1, Time::ZERO).unwrap();
+    queue.push(table, &bulk, 2, Time::ZERO).unwrap();
     for terms in [interactive, bulk] {
-        assert!(queue.push(table, terms, 3, Time::ZERO).is_err());
+        assert!(queue.push(table, &terms, 3, Time::ZERO).is_err());
     }
-    queue.push(table, Terms::default(), 3, Time::ZERO).unwrap();
+    queue.push(table, &Terms::default(), 3, Time::ZERO).unwrap();
     queue.count_shed(table, Class::Bulk, 2);
     let mut read = Vec::new();
     assert_eq!(queue.intake_part(0, 10, &mut read), None);
@@ -175,7 +175,7 @@ fn what_was_asked_for_in_vain_counts_as_what_was_asked_for_takes() {
                 effort,
                 ..Terms::default()
             };
-            queue.push(table, terms, 0, now).unwrap();
+            queue.push(table, &terms, 0, now).unwrap();
             queue.take(Some(0), &mut run, now).unwrap();
             now += takes;
             run.end(now);
@@ -193,7 +193,7 @@ fn what_was_asked_for_in_vain_counts_as_what_was_asked_for_takes() {
         effort,
         ..Terms::default()
     };
-    queue.push(table, terms, 0, now).unwrap();
+    queue.push(table, &terms, 0, now).unwrap();
     queue.take(Some(0), &mut run, now).unwrap();
     run.miss();
     queue.take(Some(0), &mut run, now);
@@ -239,7 +239,7 @@ proptest! {
                 _ => {
                     let class = Class::ALL[usize::from(bulk)];
                     let terms = Terms { class, weight: 1.0 + slot as f32, ..Terms::default() };
-                    prop_assert!(queue.push(table, terms, task, now).is_ok());
+                    prop_assert!(queue.push(table, &terms, task, now).is_ok());
                     waiting.push((table, task));
                 }
             }
@@ -268,7 +268,7 @@ proptest! {
             let class = Class::ALL[usize::from(bulk)];
             let weight = [0.01, 1.0, 30.0][weight];
             let terms = Terms { class, weight, limit: Some(12), ..Terms::default() };
-            if queue.push(Simulation::table(slot), terms, pushed, now).is_ok() {
+            if queue.push(Simulation::table(slot), &terms, pushed, now).is_ok() {
                 waiting.push((slot, class, pushed));
             }
             pushed += 1;
@@ -296,7 +296,7 @@ proptest! {
                 now += MILLI;
                 let mut other = Queue::new(discipline, 2);
                 for slot in 0..3 {
-                    prop_assert!(other.push(Simulation::table(slot), Terms::default(), pushed, now).is_ok());
+                    prop_assert!(other.push(Simulation::table(slot), &Terms::default(), pushed, now).is_ok());
                     waiting.push((slot, Class::Interactive, pushed));
                     pushed += 1;
                 }

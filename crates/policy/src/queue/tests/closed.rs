@@ -33,7 +33,7 @@ fn waits(workers: usize, clients: usize) -> [Duration; 2] {
             for _ in 0..std::mem::take(&mut waiting) {
                 let (slot, generation) = (draw(32) as u32, 0);
                 let table = TableId { slot, generation };
-                queue.push(table, Terms::default(), now, now).unwrap();
+                queue.push(table, &Terms::default(), now, now).unwrap();
             }
             if let Some(came) = queue.take(Some(worker), run, now) {
                 waits.push(now.since(came));
@@ -69,7 +69,7 @@ fn tables_that_keep_half_of_a_queue_filled_do_not_change_sides_with_every_task()
             slot,
             generation: 0,
         };
-        let pace = queue.push(table, Terms::default(), slot, now).unwrap();
+        let pace = queue.push(table, &Terms::default(), slot, now).unwrap();
         let before = std::mem::replace(&mut paces[slot as usize], pace);
         changes += u32::from(before != pace);
     };

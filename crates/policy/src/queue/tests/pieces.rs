@@ -16,7 +16,7 @@ fn goes_before<const N: usize>(waits: Class, shared: Class, times: [u32; N]) -> 
         ..Terms::default()
     };
     queue
-        .push(Simulation::table(0), terms, (), Time::ZERO + 5 * MILLI)
+        .push(Simulation::table(0), &terms, (), Time::ZERO + 5 * MILLI)
         .unwrap();
     let task = Underway {
         class: shared,
@@ -55,7 +55,7 @@ fn nothing_goes_first_when_nothing_waits() {
     assert!(!queue.goes_before(&task, Time::ZERO + 50 * MILLI));
     let table = Simulation::table(0);
     queue
-        .push(table, Terms::default(), (), Time::ZERO + 50 * MILLI)
+        .push(table, &Terms::default(), (), Time::ZERO + 50 * MILLI)
         .unwrap();
     assert!(queue.goes_before(&task, Time::ZERO + 50 * MILLI));
     assert!(

@@ -50,7 +50,7 @@ impl Bench {
 
     fn push(&mut self, slot: u32, task: u32) {
         self.queue
-            .push(table(slot), Terms::default(), task, self.now)
+            .push(table(slot), &Terms::default(), task, self.now)
             .unwrap();
     }
 
@@ -203,7 +203,7 @@ fn who_comes_or_is_moved_here_does_not_wait_for_a_table_that_has_flooded_alone()
             ..Terms::default()
         };
         let push = |bench: &mut Bench, task| {
-            let pushed = bench.queue.push(table(0), terms, task, bench.now);
+            let pushed = bench.queue.push(table(0), &terms, task, bench.now);
             assert!(pushed.is_ok());
         };
         push(&mut bench, 0);
@@ -235,7 +235,7 @@ fn a_part_of_many_queries_of_a_table_that_floods_alone_has_had_its_turn_for_all_
         ..Terms::default()
     };
     for task in 0..5 {
-        let pace = bench.queue.push(table(0), part, task, bench.now);
+        let pace = bench.queue.push(table(0), &part, task, bench.now);
         assert!(pace.is_ok());
     }
     let began = bench.now;
@@ -258,7 +258,7 @@ fn a_submitter_that_was_held_up_does_not_make_its_table_one_that_floods() {
         bench.push(1, 10 + task);
     }
     // It read the clock 30 ms ago, and gets on only now.
-    let pace = bench.queue.push(table(0), Terms::default(), 3, read);
+    let pace = bench.queue.push(table(0), &Terms::default(), 3, read);
     assert_eq!(pace, Ok(Pace::Within));
     bench.push(1, 13);
     assert_eq!(bench.drain(micros(100)), [1, 11, 2, 12, 3, 13]);
@@ -305,11 +305,11 @@ fn a_table_whose_callers_wait_for_room_asks_for_what_is_served() {
         };
         let mut pace = Pace::Within;
         for _ in 0..300 {
-            while let Ok(accepted) = bench.queue.push(table(0), terms, 0, bench.now) {
+            while let Ok(accepted) = bench.queue.push(table(0), &terms, 0, bench.now) {
                 pace = accepted;
             }
             for _ in 0..10 {
-                let again = bench.queue.push(table(0), terms, 0, bench.now);
+                let again = bench.queue.push(table(0), &terms, 0, bench.now);
                 assert_eq!(again, Err((Refusal::TableFull, 0)));
             }
             bench.run(micros(2_000));
@@ -334,19 +334,19 @@ fn bounds_are_exact_and_a_refused_task_comes_back() {
     bench.push(0, 2);
     let queue = &mut bench.queue;
     assert_eq!(
-        queue.push(table(0), Terms::default(), 3, now),
+        queue.push(table(0), &Terms::default(), 3, now),
         Err((Refusal::TableFull, 3))
     );
-    queue.push(table(1), Terms::default(), 4, now).unwrap();
+    queue.push(table(1), &Terms::default(), 4, now).unwrap();
     assert_eq!(
-        queue.push(table(1), Terms::default(), 5, now),
+        queue.push(table(1), &Terms::default(), 5, now),
         Err((Refusal::GroupFull, 5))
     );
     assert_eq!(queue.take(Some(0), &mut Run::default(), now), Some(1));
-    queue.push(table(2), Terms::default(), 5, now).unwrap();
+    queue.push(table(2), &Terms::default(), 5, now).unwrap();
     queue.close(true);
     assert_eq!(
-        queue.push(table(1), Terms::default(), 6, now),
+        queue.push(table(1), &Terms::default(), 6, now),
         Err((Refusal::Closed, 6))
     );
 }
@@ -355,7 +355,7 @@ fn bounds_are_exact_and_a_refused_task_comes_back() {
 fn a_queue_that_nobody_serves_refuses() {
     let mut bench = Bench::new(RUNS, 1);
     bench.queue.set_workers(0);
-    let refused = bench.queue.push(table(0), Terms::default(), 1, bench.now);
+    let refused = bench.queue.push(table(0), &Terms::default(), 1, bench.now);
     assert_eq!(refused, Err((Refusal::Vacant, 1)));
 }
 
@@ -579,7 +579,7 @@ fn a_batch_stays_on_the_side_of_its_share_on_which_it_began() {
     let parts = (1..=60).map(|task| (task, 1)).collect();
     let pace = bench
         .queue
-        .push_all(table(0), Terms::default(), parts, bench.now);
+        .push_all(table(0), &Terms::default(), parts, bench.now);
     assert_eq!(pace, Ok(Pace::OverShare));
     let served = bench.drain(micros(10));
     assert_eq!(served, (0..=60).collect::<Vec<_>>());

@@ -105,7 +105,7 @@ fn a_first_burst_of_short_tasks_is_no_flood_once_they_are_known() {
     let now = Time::ZERO + 2 * MILLI;
     for slot in 0..2 {
         let (table, task) = (Simulation::table(slot), (slot, 2 * MILLI));
-        let pace = simulation.queue.push(table, Terms::default(), task, now);
+        let pace = simulation.queue.push(table, &Terms::default(), task, now);
         assert_eq!(pace, Ok(Pace::Within), "table {slot}");
     }
 }

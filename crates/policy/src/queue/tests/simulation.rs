@@ -115,7 +115,7 @@ impl Simulation {
             for _ in 0..source.outstanding {
                 let task = (slot, Duration::ZERO);
                 queue
-                    .push(Self::table(slot), source.terms, task, Time::ZERO)
+                    .push(Self::table(slot), &source.terms, task, Time::ZERO)
                     .unwrap();
             }
         }
@@ -144,7 +144,7 @@ impl Simulation {
                     let (at, task) = (Time::ZERO + source.next, (slot, source.next));
                     // A full queue refuses, as it would in earnest.
                     let table = Self::table(slot);
-                    let _ = self.queue.push(table, source.terms, task, at);
+                    let _ = self.queue.push(table, &source.terms, task, at);
                     source.next += source.every;
                 }
             }
@@ -158,7 +158,7 @@ impl Simulation {
                     let source = &self.sources[slot];
                     if source.outstanding > 0 {
                         let (table, task) = (Self::table(slot), (slot, self.now));
-                        self.queue.push(table, source.terms, task, now).unwrap();
+                        self.queue.push(table, &source.terms, task, now).unwrap();
                     }
                 }
                 while let Some((slot, at)) = self.queue.take(Some(worker), run, now) {
