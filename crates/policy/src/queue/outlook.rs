@@ -91,55 +91,42 @@ impl<T> Queue<T> {
             return Outlook::default();
         };
         let now = now.as_nanos();
-        let overdue = match fronts[Class::Bulk as usize] {
-            _ if self.discipline.gives_way().is_zero() => 1.0,
-            Some(bulk) if now > bulk.key => {
-                let beyond = now.saturating_sub(self.due(bulk));
-                beyond as f64 / (now - bulk.key) as f64
-            }
-            _ => 0.0,
-        };
         let [[interactive, fair], [bulk, fair_bulk]] =
             [0, 1].map(|class: usize| self.orders[class].work());
-        let ahead_and_all = |interactive: u64, bulk: u64| {
-            let ahead = match bulk {
-                0 => 0,
-                _ => (bulk as f64 * overdue) as u64,
-            };
-            [interactive + ahead, interactive + bulk]
+        let [queued, queued_bulk] = [0, 1].map(|class: usize| self.orders[class].len() as u64);
+        let overdue = fronts[Class::Bulk as usize].map_or(0.0, |bulk| {
+            let [beyond, waited] =
+                [self.due(bulk), bulk.key].map(|since| now.saturating_sub(since));
+            beyond as f64 / waited.max(1) as f64
+        });
+        let ahead = |bulk: u64| (bulk as f64 * overdue) as u64;
+        let (queued, work) = match class {
+            Class::Interactive => (queued + ahead(queued_bulk), interactive + ahead(bulk)),
+            Class::Bulk => (queued + queued_bulk, interactive + bulk),
         };
-        let [ahead, all] = ahead_and_all(interactive, bulk);
-        let fair = ahead_and_all(fair, fair_bulk);
-        let [queued, bulk] = [0, 1].map(|class: usize| self.orders[class].len() as u32);
-        let (work, queued) = match class {
-            Class::Interactive => (ahead, queued + (f64::from(bulk) * overdue) as u32),
-            Class::Bulk => (all, queued + bulk),
-        };
-        let mut backlog = Backlog {
+        let service = &self.lanes[(front.lane, class as usize)].service;
+        let since = |came: u64| now.saturating_sub(self.place(class, came));
+        let backlog = Backlog {
             workers: self.workers,
-            queued,
+            queued: queued as u32,
             work,
-            ..Backlog::default()
-        };
-        let order = &self.orders[class as usize];
-        let lane = &self.lanes[(front.lane, class as usize)];
-        backlog.service = lane.service.home;
-        backlog.cold = lane.service.cold_or(&order.cold);
-        let waited = now.saturating_sub(front.since);
-        backlog.age = match class {
-            Class::Interactive => waited,
-            Class::Bulk => now.saturating_sub(self.place(class, front.since)),
+            service: service.home,
+            cold: service.cold_or(&self.orders[class as usize].cold),
+            age: since(front.since),
         };
         let workers = u64::from(self.workers.max(1));
-        let wait = |work: u64| work / workers;
-        let due = self.place(class, front.key);
+        let waits = |interactive: u64, bulk: u64| {
+            [ahead(bulk), bulk].map(|bulk| (interactive + bulk) / workers)
+        };
         Outlook {
             backlog,
-            waits: fair.map(wait),
-            waits_over: [ahead, all].map(wait),
-            lag: now.saturating_sub(due),
-            waited,
-            fair: class == Class::Interactive && !front.over && !order.is_alone_over(),
+            waits: waits(fair, fair_bulk),
+            waits_over: waits(interactive, bulk),
+            lag: since(front.key),
+            waited: now.saturating_sub(front.since),
+            fair: class == Class::Interactive
+                && !front.over
+                && !self.orders[class as usize].is_alone_over(),
         }
     }
 

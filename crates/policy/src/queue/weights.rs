@@ -98,7 +98,8 @@ mod tests {
             lane.len = 1;
             lane
         });
-        let times = |tally: &Tally| [0.01, 1.0, 3.0, 100.0].map(|weight| tally.by_weight(1, weight));
+        let times =
+            |tally: &Tally| [0.01, 1.0, 3.0, 100.0].map(|weight| tally.by_weight(1, weight));
         assert_eq!(times(&tally), [1 << 13, 64, 32, 1]);
         tally.leave(&mut lanes[3]);
         assert_eq!(times(&tally), [1 << 8, 2, 1, 1]);

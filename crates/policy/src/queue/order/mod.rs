@@ -351,7 +351,9 @@ impl<T> Order<T> {
     #[inline(always)]
     fn joins(&mut self, lane: &mut Lane<T>, (at, queries): (u64, u64), weight: f32) {
         self.tally.join(lane, weight);
-        let apart = self.tally.by_weight(lane.apart.wrapping_mul(queries), weight);
+        let apart = self
+            .tally
+            .by_weight(lane.apart.wrapping_mul(queries), weight);
         lane.ask(at, apart, LEAD);
         lane.queries += queries;
         self.queued += 1;

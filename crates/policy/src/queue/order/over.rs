@@ -285,7 +285,9 @@ impl<T> Order<T> {
         // One that is paid for by dead tasks takes nobody's turn.
         if due > 0 {
             // Counted from now, if it was due earlier: others needed the time.
-            let apart = self.tally.by_weight(self.apart(due), self.tally.over_weight);
+            let apart = self
+                .tally
+                .by_weight(self.apart(due), self.tally.over_weight);
             let lead = at.saturating_add(LEAD);
             self.turn = front.key.max(at).saturating_add(apart).min(lead);
         }
