@@ -21,6 +21,7 @@
 //! take():
 //!     front, or out of turn (a run) the table that this worker ran last, or before
 //!     if over: tag += service time / weight    (self-clocked fair queueing: Golestani, INFOCOM 1994)
+//!              where runs pay the order learns of that after QUANTUM
 //!              turn = max(turn, now) + service time / (SHARE * workers), unless dead tasks have paid for it
 //!              floor = now + FLOOR * service time / workers
 //! ```

@@ -12,8 +12,8 @@ use crate::queue::lanes::{Lanes, NOWHERE, Place};
 use crate::queue::ring::Slot;
 use crate::queue::terms::Run;
 
-/// Where runs pay, a lane over its share is served so long, or its weight's part of that, before the next one's turn: by
-/// all workers, whose private caches then hold its table.
+/// Where runs pay, a lane over its share gets so many nanoseconds of work done, times its weight, before the next one's
+/// turn: by all workers, whose private caches hold its table then.
 const QUANTUM: u64 = 1_000_000;
 
 impl<T> Order<T> {
@@ -276,7 +276,7 @@ impl<T> Order<T> {
         self.clock = tag;
         let due = lane.charge(expected);
         lane.tag = lane.tag.saturating_add(lane.step(due, self.workers));
-        let is_through = lane.tag - tag >= QUANTUM || self.worth.reorder == Reorder::NONE;
+        let is_through = (lane.tag - tag) * self.workers >= QUANTUM || self.worth.reorder == Reorder::NONE;
         match self.over.peek_mut() {
             Some(first) if lane.len == 0 => drop(PeekMut::pop(first)),
             Some(mut first) if is_through => first.0.0 = lane.tag,
