@@ -102,7 +102,7 @@ impl Load for Batch {
     fn put(&self, answers: &mut Answers, first: usize, found: &mut Answers) -> Served {
         let mut ends = Served::default();
         for (place, answer) in answers[first..].iter_mut().zip(found.drain(..)) {
-            ends.count(End::of(&answer));
+            ends.count(End::of(&answer), 1);
             *place = answer;
         }
         ends

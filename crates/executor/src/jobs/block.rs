@@ -190,13 +190,13 @@ impl Load for Block {
         for (at, error) in rows.failed.drain(..) {
             failed += at.len();
             let error: Result<Infallible, Error> = Err(error);
-            ends.count_many(End::of(&error), at.len() as u64);
+            ends.count(End::of(&error), at.len() as u64);
             let Err(error) = error;
             answers
                 .failed
                 .push((first + at.start..first + at.end, error));
         }
-        ends.done += (count - failed) as u64;
+        ends.count(End::Done, (count - failed) as u64);
         rows.ids.clear();
         rows.distances.clear();
         rows.found.clear();

@@ -388,11 +388,8 @@ impl<L: Load> Part<L> {
         let mut progress = self.bulk.work.progress.lock();
         if progress.due {
             *found = L::Found::default();
-            let expired = queries.len() as u64;
-            let ends = Served {
-                expired,
-                ..Served::default()
-            };
+            let mut ends = Served::default();
+            ends.count(End::Expired, queries.len() as u64);
             return (ends, false);
         }
         progress.settled += 1;
@@ -573,7 +570,7 @@ impl<L: Load> Task for Part<L> {
         let (ends, settled) = self.settle(&queries, &mut found, None);
         self.bulk.stop(error);
         self.publish(settled, false, 1, 0);
-        match ends.expired {
+        match ends.of(End::Expired) {
             0 => End::Cancelled,
             _ => End::Expired,
         }

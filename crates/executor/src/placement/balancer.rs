@@ -54,9 +54,9 @@ struct Control {
     removed: Vec<Arc<Listing>>,
     /// Indexes that were replaced and may still be searched.
     replaced: Vec<Arc<Listing>>,
-    /// Bytes and busy time of each domain, decayed, from which its capacity is measured.
-    speed: Vec<Speed>,
-    busy: Vec<Duration>,
+    /// Of each group: its bytes and busy time, decayed, from which its capacity is measured, and how long its workers
+    /// had been busy when last looked at.
+    speed: Vec<(Speed, Duration)>,
     missed: Missed,
 }
 
@@ -89,7 +89,6 @@ impl Balancer {
                 removed: Vec::new(),
                 replaced: Vec::new(),
                 speed: Vec::new(),
-                busy: Vec::new(),
                 missed: Missed::default(),
             }),
             counters: Mutex::new(()),
@@ -409,36 +408,18 @@ impl Control {
         });
     }
 
-    /// What each domain could serve, in bytes per second: what one busy worker of it reads, times its workers.
+    /// What each domain that has workers could serve, in bytes per second: what one busy worker of it reads, times its
+    /// workers.
     fn measure(&mut self, engine: &Engine, worked: &[(Duration, u64)]) -> Vec<Option<f64>> {
-        let domains = engine.group_of_domain.len();
-        self.speed.resize(domains, Speed::default());
-        self.busy.resize(worked.len(), Duration::ZERO);
-        let mut workers = vec![0_usize; domains];
-        for group in 0..engine.hub.groups.count() {
-            workers[engine.hub.crew.domain_of(group).0 as usize] +=
-                engine.hub.groups.at_work_in(group);
-        }
-        let mut fresh = vec![(0.0, 0.0); domains];
-        for (group, &(busy, bytes)) in worked.iter().enumerate() {
-            let domain = engine.hub.crew.domain_of(group).0 as usize;
-            fresh[domain].0 += bytes as f64;
-            fresh[domain].1 += busy.saturating_sub(self.busy[group]).as_secs_f64();
-            self.busy[group] = busy;
-        }
-        for (speed, (bytes, seconds)) in self.speed.iter_mut().zip(fresh) {
-            speed.add(bytes, seconds);
-        }
-        // The planner knows only the domains that have workers, in the same order.
-        let domains = self
-            .speed
-            .iter()
-            .zip(workers)
-            .zip(&engine.group_of_domain)
-            .filter(|(_, group)| group.is_some());
-        domains
-            .map(|((speed, workers), _)| speed.per_worker().map(|each| each * workers as f64))
-            .collect()
+        self.speed.resize(worked.len(), Default::default());
+        let speeds = self.speed.iter_mut().zip(worked).enumerate();
+        let capacities = speeds.map(|(group, ((speed, before), &(busy, bytes)))| {
+            let fresh = busy.saturating_sub(std::mem::replace(before, busy));
+            speed.add(bytes as f64, fresh.as_secs_f64());
+            let workers = engine.hub.groups.at_work_in(group) as f64;
+            speed.per_worker().map(|each| each * workers)
+        });
+        capacities.collect()
     }
 
     /// Folds the counters of removed tables into the retired ones. Every task of a table, and every submit
