@@ -24,32 +24,17 @@ const LOOK: Duration = Duration::from_secs(1);
 /// A copy is made only where this part of its size is left besides: others take memory meanwhile.
 const MARGIN: u64 = 8;
 
-/// How much may be copied, and how fast.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct CopyLimits {
-    /// Bytes a second.
-    pub(crate) rate: u64,
-    /// Bytes that copies may take beyond one of each table.
-    pub(crate) budget: u64,
-}
-
-impl Default for CopyLimits {
-    /// Some hundredths of the bandwidth of a socket, both ways, and less than a core can do.
-    fn default() -> Self {
-        Self {
-            rate: 1_000_000_000,
-            budget: 0,
-        }
-    }
-}
-
 pub(crate) struct Copier {
     pub(crate) engine: Arc<Engine>,
     pub(crate) balancer: Arc<Balancer>,
-    pub(crate) limits: CopyLimits,
+    /// Bytes a second that may be copied.
+    pub(crate) rate: u64,
 }
 
 impl Copier {
+    /// Some hundredths of the bandwidth of a socket, both ways, and less than a core can do.
+    pub(crate) const USUAL_RATE: u64 = 1_000_000_000;
+
     /// The thread.
     pub(crate) fn run(&self) {
         while self.balancer.rests(now() + LOOK) {
@@ -145,7 +130,7 @@ impl Copier {
     /// more.
     fn wait_for(&self, next: &mut Instant, bytes: u64) -> bool {
         let goes_on = self.balancer.rests(*next);
-        let takes = Duration::from_secs_f64(bytes as f64 / self.limits.rate.max(1) as f64);
+        let takes = Duration::from_secs_f64(bytes as f64 / self.rate.max(1) as f64);
         *next = (*next).max(now()) + takes;
         goes_on
     }
