@@ -130,6 +130,7 @@ impl Load for Block {
         table: &dyn Table,
         queries: Range<usize>,
         context: &mut Context<'_>,
+        why: &dyn Fn(SearchError) -> Error,
         found: &mut Found,
     ) {
         let Found {
@@ -143,8 +144,7 @@ impl Load for Block {
         let searched = guarded(|| {
             self.ask(queries, asked)?;
             table.search_each(&asked[..count], context, &mut |number, hits| {
-                let is_first =
-                    number < count && rows.answer(first + number, hits.map_err(Error::Search));
+                let is_first = number < count && rows.answer(first + number, hits.map_err(why));
                 answers += usize::from(is_first);
             });
             Ok(())
@@ -161,14 +161,6 @@ impl Load for Block {
         let first = found.rows.found.len();
         found.rows.resize(first + count);
         found.rows.fail_unanswered(first..first + count, error);
-    }
-
-    fn explain(found: &mut Found, reason: &Error) {
-        for (_, error) in &mut found.rows.failed {
-            if *error == Error::Search(SearchError::Stopped) {
-                *error = reason.clone();
-            }
-        }
     }
 
     fn put(&self, answers: &mut BlockAnswers, first: usize, found: &mut Found) -> Served {
