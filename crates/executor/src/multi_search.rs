@@ -27,8 +27,6 @@ pub struct MultiSearch {
     k: usize,
     /// In the order of the tables. Empty once it has given its answer.
     parts: Vec<(TableId, MultiSearchPart)>,
-    /// The places of those that are open, ascending.
-    open: Vec<usize>,
     given: bool,
 }
 
@@ -43,14 +41,11 @@ pub enum MultiSearchPart {
 
 impl MultiSearch {
     pub(crate) fn new(k: usize, tickets: Vec<(TableId, Ticket<Vec<Neighbor>>)>) -> Self {
-        let open = (0..tickets.len()).collect();
         let parts = tickets.into_iter();
+        let parts = parts.map(|(table, ticket)| (table, MultiSearchPart::Open(ticket)));
         Self {
             k,
-            parts: parts
-                .map(|(table, ticket)| (table, MultiSearchPart::Open(ticket)))
-                .collect(),
-            open,
+            parts: parts.collect(),
             given: false,
         }
     }
@@ -60,7 +55,7 @@ impl MultiSearch {
     /// # Errors
     /// The [`Error`] of the first table that ends with one; as [`Ticket::wait`].
     pub fn wait(mut self) -> Result<Vec<(TableId, Neighbor)>, OfTable<Error>> {
-        if let Some((_, ticket)) = self.first_open() {
+        if let Some((_, ticket)) = self.open().next() {
             ticket.wait_awake();
         }
         with_waker(|waker| {
@@ -77,7 +72,7 @@ impl MultiSearch {
                     return outcome;
                 }
                 // All are of one executor.
-                if let Some((table, ticket)) = self.first_open()
+                if let Some((table, ticket)) = self.open().next()
                     && ticket.would_deadlock()
                 {
                     let error = Error::WouldDeadlock;
@@ -98,11 +93,11 @@ impl MultiSearch {
         self.parts
     }
 
-    fn first_open(&self) -> Option<(TableId, &Ticket<Vec<Neighbor>>)> {
-        match &self.parts[*self.open.first()?] {
-            (table, MultiSearchPart::Open(ticket)) => Some((*table, ticket)),
-            (_, MultiSearchPart::Answered(_)) => None,
-        }
+    fn open(&self) -> impl Iterator<Item = (TableId, &Ticket<Vec<Neighbor>>)> {
+        self.parts.iter().filter_map(|(table, part)| match part {
+            MultiSearchPart::Open(ticket) => Some((*table, ticket)),
+            MultiSearchPart::Answered(_) => None,
+        })
     }
 
     /// Asks each open part, and keeps what has been found. Ready when that is all, or at the first error.
@@ -111,32 +106,28 @@ impl MultiSearch {
         mut ask: impl FnMut(&mut Ticket<Vec<Neighbor>>) -> Poll<Result<Answer<Vec<Neighbor>>, Error>>,
     ) -> Poll<Outcome> {
         assert!(!self.given, "it was polled after it had given its answer");
-        let (parts, mut failed) = (&mut self.parts, None);
-        self.open.retain(|&place| {
-            let (table, part) = &mut parts[place];
+        let (mut all, mut failed) = (true, None);
+        for (table, part) in &mut self.parts {
             let MultiSearchPart::Open(ticket) = part else {
-                return false;
+                continue;
             };
-            if failed.is_some() {
-                return true;
-            }
             match ask(ticket) {
-                Poll::Pending => return true,
+                Poll::Pending => all = false,
                 Poll::Ready(Ok((hits, _))) => *part = MultiSearchPart::Answered(hits),
                 Poll::Ready(Err(error)) => {
                     let table = *table;
                     failed = Some(OfTable { table, error });
+                    break;
                 }
             }
-            false
-        });
+        }
         if let Some(failed) = failed {
             self.given = true;
-            // Without the one that has failed the rest is cancelled.
+            // The rest is cancelled.
             self.parts.clear();
             return Poll::Ready(Err(failed));
         }
-        if !self.open.is_empty() {
+        if !all {
             return Poll::Pending;
         }
         self.given = true;
@@ -170,7 +161,7 @@ impl Future for MultiSearch {
 impl std::fmt::Debug for MultiSearch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("MultiSearch")
-            .field("pending", &self.open.len())
+            .field("pending", &self.open().count())
             .finish_non_exhaustive()
     }
 }
