@@ -2,9 +2,7 @@
 
 pub(crate) mod builder;
 pub(crate) mod shutdown;
-mod submit_batch;
-mod submit_block;
-mod submit_over;
+mod submit_many;
 mod table_options;
 
 use std::sync::Arc;

@@ -204,13 +204,8 @@ impl<L: Load> Bulk<L> {
 }
 
 impl<L: Load> BulkTask<L> {
-    pub(crate) fn len(&self) -> usize {
+    fn len(&self) -> usize {
         self.work.load.len()
-    }
-
-    /// Tells the answers of one without queries, to which no part will come.
-    pub(crate) fn tell_nothing(&self) {
-        self.tell_if(|progress| progress.take());
     }
 
     /// Changes the progress, and tells the ticket what is to be told then.
@@ -243,14 +238,19 @@ impl<L: Load> BulkTask<L> {
         claims.into_iter().map(part).collect()
     }
 
-    /// Has its first parts accepted or hands it back. Of a caller that is `patient` no refusal is counted: it waits for
-    /// room and asks again.
+    /// Has its first parts accepted, or hands it back with the reason. Of a caller that is `patient` no refusal is
+    /// counted: it waits for room and asks again.
     pub(crate) fn admit(
-        self: Arc<Self>,
+        self,
         engine: &Engine,
         patient: bool,
-    ) -> Result<(), (SubmitError, Arc<Self>)> {
-        let bulk = self;
+    ) -> Result<Arc<Self>, (SubmitError, Arc<Self>)> {
+        let bulk = Arc::new(self);
+        if bulk.len() == 0 {
+            // No part will come to it.
+            bulk.tell_if(|progress| progress.take());
+            return Ok(bulk);
+        }
         let entry = bulk.header.entry.clone();
         let (at, class) = (bulk.header.accepted, bulk.header.class);
         let terms = Terms {
@@ -266,7 +266,7 @@ impl<L: Load> BulkTask<L> {
             false => (LONGEST_PART, len),
         };
         let weight = if patient { 0 } else { weight as u64 };
-        let push = |group, bulk: Arc<Self>, left_home| {
+        let push = |group, (), left_home| {
             let workers = engine.hub.groups.at_work_in(group);
             let push = |parts| {
                 let parts = bulk.cut((parts, longest), left_home);
@@ -283,9 +283,12 @@ impl<L: Load> BulkTask<L> {
                 Err(Refusal::GroupFull | Refusal::TableFull) if is_fed => push(1),
                 pushed => pushed,
             };
-            pushed.map_err(|refusal| (refusal, bulk))
+            pushed.map_err(|refusal| (refusal, ()))
         };
-        engine.place(&entry, bulk, weight, (at, class), push)
+        match engine.place(&entry, (), weight, (at, class), push) {
+            Ok(()) => Ok(bulk),
+            Err((reason, ())) => Err((reason, bulk)),
+        }
     }
 
     /// A part has no place for its next `queries`. True: it is the last one, so it keeps them.
