@@ -20,7 +20,7 @@ use crate::placement::copier::Copier;
 use crate::placement::cores::{self, DomainCores};
 use crate::placement::event::RemapEvent;
 use crate::placement::nodes::Nodes;
-use crate::placement::workers::{self, PinnedWorker, Place, WorkerOptions, Workers};
+use crate::placement::workers::{self, PinnedWorker, WorkerOptions, Workers};
 use crate::scheduler::{Crossing, Discipline, GroupSpec, Hub, Rules};
 use crate::sync::{mpsc, now};
 
@@ -329,13 +329,13 @@ impl Builder {
             started.map_err(|source| failed(name, source))
         };
         let (report, reports) = mpsc::channel();
-        for (place, local) in Place::all(&plan, pin).into_iter().zip(locals) {
-            let name = name(&format!("{}-{}", place.domain.0, local.worker));
+        for (pinned, local) in PinnedWorker::all(&plan, pin).into_iter().zip(locals) {
+            let name = name(&format!("{}-{}", pinned.info.domain.0, local.worker));
             let worker = Worker::new(Arc::clone(&engine), local);
             let report = report.clone();
             let body = move || {
                 // The receiver is gone only if building has failed, and then the hub is closed.
-                let _ = report.send(place.pin(worker.index()));
+                let _ = report.send(pinned.pin_this());
                 drop(report);
                 worker.run();
             };

@@ -43,14 +43,6 @@ pub(crate) struct WorkerOptions {
     pub(crate) max_workers: Option<usize>,
 }
 
-/// Where one worker is to run.
-#[derive(Clone, Debug)]
-pub(crate) struct Place {
-    pub(crate) domain: DomainId,
-    core: Core,
-    cpus: Vec<u32>,
-}
-
 /// One worker's thread, as others see it.
 pub(crate) struct PinnedWorker {
     pub(crate) info: WorkerInfo,
@@ -96,41 +88,6 @@ impl Notes {
     }
 }
 
-impl Place {
-    /// A place for each core of the plan, in the order of the workers.
-    pub(crate) fn all(plan: &[DomainCores], pin: Pin) -> Vec<Place> {
-        let places = |domain: &DomainCores| {
-            let each = domain.cores.iter().map(|core| Place {
-                domain: domain.id,
-                core: core.clone(),
-                cpus: cpus_for(pin, domain, core),
-            });
-            each.collect::<Vec<_>>()
-        };
-        plan.iter().flat_map(places).collect()
-    }
-
-    /// Pins the calling thread, worker `index`, to its cpus, and returns what the system granted.
-    pub(crate) fn pin(self, index: usize) -> PinnedWorker {
-        let mut worker = PinnedWorker {
-            info: WorkerInfo {
-                index,
-                domain: self.domain,
-                at_work: true,
-                asked: Vec::new(),
-                granted: pin::current_affinity(),
-                refused: None,
-            },
-            core: self.core,
-            thread: Thread::current(),
-        };
-        let mut notes = Notes::default();
-        worker.record(self.cpus, pin::pin_current_thread, &mut notes);
-        notes.log();
-        worker
-    }
-}
-
 fn cpus_for(pin: Pin, domain: &DomainCores, core: &Core) -> Vec<u32> {
     match pin {
         Pin::Domain => domain.cpus.clone(),
@@ -140,6 +97,37 @@ fn cpus_for(pin: Pin, domain: &DomainCores, core: &Core) -> Vec<u32> {
 }
 
 impl PinnedWorker {
+    /// One for each core of the plan, in order. Its thread is to be pinned to the cpus that are asked for.
+    pub(crate) fn all(plan: &[DomainCores], pin: Pin) -> Vec<Self> {
+        let cores = plan
+            .iter()
+            .flat_map(|domain| domain.cores.iter().map(move |core| (domain, core)));
+        let worker = |(index, (domain, core)): (usize, (&DomainCores, &Core))| Self {
+            info: WorkerInfo {
+                index,
+                domain: domain.id,
+                at_work: true,
+                asked: cpus_for(pin, domain, core),
+                granted: Vec::new(),
+                refused: None,
+            },
+            core: core.clone(),
+            thread: None,
+        };
+        cores.enumerate().map(worker).collect()
+    }
+
+    /// Pins the calling thread, which is the worker's, and keeps what the system granted.
+    pub(crate) fn pin_this(mut self) -> Self {
+        self.info.granted = pin::current_affinity();
+        self.thread = Thread::current();
+        let mut notes = Notes::default();
+        let cpus = std::mem::take(&mut self.info.asked);
+        self.record(cpus, pin::pin_current_thread, &mut notes);
+        notes.log();
+        self
+    }
+
     /// Asks for `cpus` and keeps what was granted.
     fn record(
         &mut self,
@@ -278,24 +266,16 @@ impl Workers {
     /// Who works where with the cpus that are left. If no worker's core is among them, all work, wherever there is a
     /// cpu left: the machine that they were started on is gone.
     pub(crate) fn orders(&mut self) -> Orders {
-        let plan = self.plan(|cpu| self.may_use(cpu));
         let mut orders = Orders {
             at_work: vec![false; self.workers.len()],
             strength: Vec::new(),
             cpus: vec![Vec::new(); self.workers.len()],
         };
-        for domain in self.domains() {
-            let mut at_work = 0;
-            if let Ok(plan) = &plan
-                && let Some(planned) = plan.iter().find(|planned| planned.id == domain)
-            {
-                for (index, core) in self.assign(planned) {
-                    orders.at_work[index] = true;
-                    orders.cpus[index] = cpus_for(self.options.pin, planned, core);
-                    at_work += 1;
-                }
+        for planned in self.plan().iter().flatten() {
+            for (index, core) in self.assign(planned) {
+                orders.at_work[index] = true;
+                orders.cpus[index] = cpus_for(self.options.pin, planned, core);
             }
-            orders.strength.push(at_work);
         }
         if !orders.at_work.contains(&true) {
             self.notes.add(|| {
@@ -304,14 +284,10 @@ impl Workers {
                 );
             });
             orders.at_work.fill(true);
-            for (position, domain) in self.domains().enumerate() {
-                let started = self
-                    .workers
-                    .iter()
-                    .filter(|worker| worker.info.domain == domain);
-                orders.strength[position] = started.count() as u32;
-            }
         }
+        let at_work = |worker: &&PinnedWorker| orders.at_work[worker.info.index];
+        let strength = |workers: &[PinnedWorker]| workers.iter().filter(at_work).count() as u32;
+        orders.strength = self.domains().map(strength).collect();
         // Whoever has no cpus of its own has to leave those that are gone all the same; one that stands by may still be
         // inside a task.
         let refuge: Vec<u32> = all_cpus(&self.topology)
@@ -346,8 +322,8 @@ impl Workers {
         }
     }
 
-    fn plan(&self, may_use: impl Fn(u32) -> bool) -> Result<Vec<DomainCores>, BuildError> {
-        let is_left = |core: &&Core| core.cpus.iter().any(|&cpu| may_use(cpu));
+    fn plan(&self) -> Result<Vec<DomainCores>, BuildError> {
+        let is_left = |core: &&Core| core.cpus.iter().any(|&cpu| self.may_use(cpu));
         let cores = self
             .topology
             .domains()
@@ -356,20 +332,19 @@ impl Workers {
         let left = cores.filter(is_left).count();
         // Something has to work: the reserve shrinks with what is left.
         let reserve = self.options.reserve.min(left.saturating_sub(1));
-        let has_workers = |domain| self.domains().any(|ours| ours == domain);
+        let has_workers = |domain| self.domains().any(|ours| ours[0].info.domain == domain);
         cores::choose(
             &self.topology,
-            may_use,
+            |cpu| self.may_use(cpu),
             has_workers,
             reserve,
             self.options.max_workers,
         )
     }
 
-    /// The domains that have workers, in order.
-    fn domains(&self) -> impl Iterator<Item = DomainId> + '_ {
-        let domains = self.workers.chunk_by(|a, b| a.info.domain == b.info.domain);
-        domains.map(|workers| workers[0].info.domain)
+    /// The workers of each domain that has any, in order.
+    fn domains(&self) -> impl Iterator<Item = &[PinnedWorker]> {
+        self.workers.chunk_by(|a, b| a.info.domain == b.info.domain)
     }
 
     /// Who of a domain's workers takes which of its cores: its own if it is left, else one that is free.
@@ -377,11 +352,8 @@ impl Workers {
         let mut free: Vec<&Core> = planned.cores.iter().collect();
         let mut without = Vec::new();
         let mut assigned = Vec::new();
-        for worker in self
-            .workers
-            .iter()
-            .filter(|worker| worker.info.domain == planned.id)
-        {
+        let its = |worker: &&PinnedWorker| worker.info.domain == planned.id;
+        for worker in self.workers.iter().filter(its) {
             let is_its_own =
                 |core: &&Core| core.cpus.iter().any(|cpu| worker.core.cpus.contains(cpu));
             match free.iter().position(is_its_own) {
@@ -436,20 +408,10 @@ mod tests {
             reserve,
             max_workers,
         };
-        let places = Place::all(&plan, pin).into_iter().enumerate();
-        let placed = places.map(|(index, place)| PinnedWorker {
-            info: WorkerInfo {
-                index,
-                domain: place.domain,
-                at_work: true,
-                asked: place.cpus.clone(),
-                granted: place.cpus,
-                refused: None,
-            },
-            core: place.core,
-            thread: None,
-        });
-        let placed = placed.collect();
+        let mut placed = PinnedWorker::all(&plan, pin);
+        for worker in &mut placed {
+            worker.info.granted.clone_from(&worker.info.asked);
+        }
         let mut workers = Workers::new(Arc::new(machine), options);
         workers.add(placed);
         workers
