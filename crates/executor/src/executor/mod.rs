@@ -91,13 +91,8 @@ impl Executor {
 
     /// Adds a table that only closures search ([`Executor::spawn`]), of about `size_bytes` bytes.
     pub fn add_closure_table(&self, name: impl Into<Arc<str>>, size_bytes: u64) -> TableId {
-        let memory = (size_bytes, None);
-        self.add(
-            name.into(),
-            Index::default(),
-            memory,
-            TableOptions::default(),
-        )
+        let (memory, options) = ((size_bytes, None), TableOptions::new());
+        self.add(name.into(), Index::default(), memory, options)
     }
 
     /// The balancer, unless a lock that it takes may have been held at a fork, for ever.
@@ -193,14 +188,11 @@ impl Executor {
     ) -> Result<(), Refused<Arc<dyn Table>, TableError>> {
         let placed = self.engine.placed(index.into_table());
         let memory = (placed.bytes, placed.package);
-        let replace = || {
-            self.engine
-                .registry
-                .replace(table, |before| match before.main() {
-                    Some(_) => Ok(Index::new(placed.clone())),
-                    None => Err(TableError::NoIndex),
-                })
+        let next = |before: &Index| match before.main() {
+            Some(_) => Ok(Index::new(placed.clone())),
+            None => Err(TableError::NoIndex),
         };
+        let replace = || self.engine.registry.replace(table, next);
         let replaced = self
             .find_to_change(table)
             .and_then(|_| self.balancer.replace_table(table, memory, replace));
@@ -262,29 +254,24 @@ impl Executor {
         let entry = match self.find_index(table, std::slice::from_ref(&query)) {
             Ok(entry) => entry,
             Err(reason) => {
-                return Err(Refused {
-                    reason,
-                    input: query,
-                });
+                let input = query;
+                return Err(Refused { reason, input });
             }
         };
         let (class, expires) = (query.requested_class(), query.expires());
         let effort = expires.map(|at| search::effort(&query, at.saturating_duration_since(now())));
         let header = self.header(entry, class, expires, effort);
         let task = Arc::new(search::task(header, query));
-        match self
+        let admitted = self
             .engine
-            .admit(&task.header, Arc::clone(&task) as _, patient)
-        {
+            .admit(&task.header, Arc::clone(&task) as _, patient);
+        match admitted {
             Ok(()) => Ok(Ticket::live(task)),
             Err(reason) => {
                 // Refused tasks are in no queue, so this is the only reference; the copy is for the compiler.
-                let query = Arc::try_unwrap(task)
+                let input = Arc::try_unwrap(task)
                     .map_or_else(|task| task.work.query.clone(), |task| task.work.query);
-                Err(Refused {
-                    reason,
-                    input: query,
-                })
+                Err(Refused { reason, input })
             }
         }
     }
@@ -347,10 +334,10 @@ impl Executor {
         let effort = deadline.map(|at| Effort::new(at.saturating_duration_since(now()), 0, false));
         let header = self.header(entry, None, deadline, effort);
         let task = Arc::new(Live::new(header, Closure, code));
-        match self
+        let admitted = self
             .engine
-            .admit(&task.header, Arc::clone(&task) as _, patient)
-        {
+            .admit(&task.header, Arc::clone(&task) as _, patient);
+        match admitted {
             Ok(()) => Ok(Ticket::live(task)),
             Err(reason) => match task.take_code() {
                 Some(input) => Err(Refused { reason, input }),

@@ -128,18 +128,14 @@ impl Balancer {
     pub(crate) fn hold(&self, engine: &Engine, hold: bool) {
         let mut control = self.control.lock();
         let at = self.clock.now();
-        match (hold, control.held) {
-            (true, None) => {
-                // The last tick may have been a while ago.
-                control.look_at_use(engine, at);
-                control.held = Some(at);
-            }
-            (false, Some(since)) => {
-                control.look_at_use(engine, at);
-                control.held = None;
-                control.lost += at.since(since);
-            }
-            _ => {}
+        if hold == control.held.is_some() {
+            return;
+        }
+        // The last tick may have been a while ago.
+        control.look_at_use(engine, at);
+        match control.held.take() {
+            Some(since) => control.lost += at.since(since),
+            None => control.held = Some(at),
         }
     }
 
@@ -185,36 +181,31 @@ impl Balancer {
         self.control.lock().planner.next_memory_step()
     }
 
-    /// A step was not taken for `index`. If another has replaced it, that has been placed anew.
-    pub(crate) fn gave_up(&self, engine: &Engine, step: MemoryStep, index: &Placed) {
-        let mut control = self.control.lock();
-        let now = engine.registry.find(step.table);
-        if now.is_some_and(|now| now.index.is_of(index)) {
-            control.planner.took(step, false);
-        }
-    }
-
-    /// Takes a step, for which `copy` was made of `index`, if it needs one; false if that is the table's index no more.
+    /// Takes a step for `index`, unless it was given up (`None`), with the copy that was made if it needs one. False: it
+    /// was not taken, or that is the table's index no more.
     pub(crate) fn take(
         &self,
         engine: &Engine,
         step: MemoryStep,
         index: &Placed,
-        copy: Option<&Placed>,
+        made: Option<Option<&Placed>>,
     ) -> bool {
         let mut control = self.control.lock();
         let mut is_current = false;
         let before = engine.registry.replace(step.table, |now| {
             is_current = now.is_of(index) || left_out(Step::CopyIsOfIndex);
             // No destructor runs under the locks: the caller keeps the copy.
-            let next = is_current.then(|| now.after(step, copy.cloned()));
-            next.flatten().ok_or(TableError::Unknown)
+            let next = made.filter(|_| is_current);
+            let next = next.and_then(|copy| now.after(step, copy.cloned()));
+            next.ok_or(TableError::Unknown)
         });
         let done = before.is_ok();
         if let Ok(before) = before {
             control.replaced.push(before);
-            control.copied.0 += u64::from(copy.is_some());
-            control.copied.1 += copy.map_or(0, |copy| copy.bytes);
+            if let Some(copy) = made.flatten() {
+                control.copied.0 += 1;
+                control.copied.1 += copy.bytes;
+            }
         }
         // What replaced it otherwise has been placed anew.
         if is_current {

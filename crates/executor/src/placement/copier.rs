@@ -65,30 +65,26 @@ impl Copier {
             _ if index.package == Some(package) => return,
             MemoryChange::Move | MemoryChange::Copy => self.copy(step, index).map(Some),
         };
-        match copied {
-            Ok(copy) => {
-                let done = self.balancer.take(&self.engine, step, index, copy.as_ref());
-                if done && copy.is_some() {
-                    let seconds = now().saturating_duration_since(begun).as_secs_f64();
-                    tracing::info!(table, bytes, package, seconds, "copied a table's memory");
-                } else if done {
-                    tracing::info!(table, bytes, package, "gave up a copy of a table");
-                }
-                contain(|| drop(copy));
+        let made = copied.as_ref().ok().map(Option::as_ref);
+        let done = self.balancer.take(&self.engine, step, index, made);
+        match &copied {
+            Ok(Some(_)) if done => {
+                let seconds = now().saturating_duration_since(begun).as_secs_f64();
+                tracing::info!(table, bytes, package, seconds, "copied a table's memory");
             }
-            Err(reason) => {
-                if let Some(reason) = reason {
-                    tracing::warn!(
-                        table,
-                        bytes,
-                        package,
-                        reason,
-                        "did not copy a table's memory"
-                    );
-                }
-                self.balancer.gave_up(&self.engine, step, index);
+            Ok(None) if done => tracing::info!(table, bytes, package, "gave up a copy of a table"),
+            Err(Some(reason)) => {
+                tracing::warn!(
+                    table,
+                    bytes,
+                    package,
+                    reason,
+                    "did not copy a table's memory"
+                );
             }
+            _ => {}
         }
+        contain(|| drop(copied));
     }
 
     /// Whether `index` is the table's, still.
