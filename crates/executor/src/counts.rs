@@ -21,12 +21,19 @@ impl End {
     const ALL: [Self; 4] = [Self::Done, Self::Cancelled, Self::Expired, Self::Panicked];
 
     /// How an outcome is counted.
+    #[inline]
     pub(crate) fn of<T>(result: &Result<T, Error>) -> Self {
-        match result {
-            Ok(_) | Err(Error::Search(_)) => Self::Done,
-            Err(Error::Expired) => Self::Expired,
-            Err(Error::Panicked(_)) => Self::Panicked,
-            Err(_) => Self::Cancelled,
+        result.as_ref().err().map_or(Self::Done, Self::by)
+    }
+
+    /// How a task is counted that has ended so.
+    #[inline]
+    pub(crate) fn by(error: &Error) -> Self {
+        match error {
+            Error::Search(_) => Self::Done,
+            Error::Expired => Self::Expired,
+            Error::Panicked(_) => Self::Panicked,
+            _ => Self::Cancelled,
         }
     }
 }

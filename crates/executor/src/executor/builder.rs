@@ -209,34 +209,23 @@ impl Builder {
             Some(topology) => topology,
             None => Topology::detect(self.level)?,
         };
-        for (what, value) in [
+        let bounds = [
             ("queue_limit", self.queue_limit),
             ("queue_per_worker", Some(self.queue_per_worker)),
             ("table_queue_limit", self.table_queue_limit),
             ("max_workers", self.max_workers),
-        ]
-        .into_iter()
-        .chain(self.limits.named())
-        {
-            if value == Some(0) {
-                return Err(BuildError::ZeroBound { what });
-            }
+        ];
+        let mut bounds = bounds.into_iter().chain(self.limits.named());
+        if let Some((what, _)) = bounds.find(|&(_, bound)| bound == Some(0)) {
+            return Err(BuildError::ZeroBound { what });
         }
         if self.name.contains('\0') {
             return Err(BuildError::NulInName { name: self.name });
         }
-        let plan = cores::choose(
-            &topology,
-            |_| true,
-            |_| true,
-            self.reserve_cores,
-            self.max_workers,
-        )?;
-        let largest = plan
-            .iter()
-            .map(|domain| domain.cores.len())
-            .max()
-            .unwrap_or(1);
+        let (reserve, max_workers) = (self.reserve_cores, self.max_workers);
+        let plan = cores::choose(&topology, |_| true, |_| true, reserve, max_workers)?;
+        let sizes = plan.iter().map(|domain| domain.cores.len());
+        let largest = sizes.max().unwrap_or(1);
         let queue_limit = self
             .queue_limit
             .unwrap_or(self.queue_per_worker.saturating_mul(largest));
@@ -280,11 +269,11 @@ impl Builder {
             true => self.pin,
             false => Some(Pin::None),
         };
-        let pin = pin.unwrap_or_else(|| cores::usual_pin(&topology, self.reserve_cores));
+        let pin = pin.unwrap_or_else(|| cores::usual_pin(&topology, reserve));
         let options = WorkerOptions {
             pin,
-            reserve: self.reserve_cores,
-            max_workers: self.max_workers,
+            reserve,
+            max_workers,
         };
         let nodes = Nodes::of(&topology, self.believe_nodes);
         let copy_rate = self.copy_rate.filter(|_| nodes.matter());

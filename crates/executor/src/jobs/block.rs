@@ -4,7 +4,6 @@
 //! keeps the queries that it asks, whose vectors it overwrites, and a piece of the answers, which is copied when it is
 //! settled. So no query takes an allocation.
 
-use std::convert::Infallible;
 use std::ops::Range;
 use std::time::Instant;
 
@@ -181,12 +180,9 @@ impl Load for Block {
         let mut failed = 0;
         for (at, error) in rows.failed.drain(..) {
             failed += at.len();
-            let error: Result<Infallible, Error> = Err(error);
-            ends.count(End::of(&error), at.len() as u64);
-            let Err(error) = error;
-            answers
-                .failed
-                .push((first + at.start..first + at.end, error));
+            ends.count(End::by(&error), at.len() as u64);
+            let at = first + at.start..first + at.end;
+            answers.failed.push((at, error));
         }
         ends.count(End::Done, (count - failed) as u64);
         rows.ids.clear();

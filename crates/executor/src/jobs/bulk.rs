@@ -560,7 +560,7 @@ impl<L: Load> Task for Part<L> {
     /// A part whose ticket is gone or has been told is published no more: nobody waits for that.
     fn end_queued(&self, error: Error) -> End {
         if let Some(reason) = self.bulk.header.stop_reason() {
-            return End::of::<()>(&Err(reason));
+            return End::by(&reason);
         }
         let queries = self.stretch.lock().queries.clone();
         let mut found = L::Found::default();

@@ -167,11 +167,6 @@ impl SearchTask {
         }
     }
 
-    /// Counts what this worker has used for its part.
-    fn note_part(&self, worker: &Worker, bytes: u64, busy: Duration) {
-        worker.note(Note::part(self.header.entry.id, bytes, busy));
-    }
-
     /// Merges what all units have found and answers, for the worker that leaves last. The query's own has used `own`
     /// for it.
     fn finish(
@@ -258,7 +253,7 @@ impl Run<Vec<Neighbor>> for Search {
             (Ok(Served::Answered(found)), _) => Ok(found),
             (Err(error), _) => Err(error),
             (Ok(Served::Shared), Some(units)) => {
-                task.note_part(worker, used.bytes, busy);
+                worker.note(Note::part(task.header.entry.id, used.bytes, busy));
                 let late = || Some(worker.hand_over(ended, &used));
                 if let Some(found) = units.leave(used.helped, late) {
                     task.finish(worker, units, found, Some(used));
@@ -299,7 +294,7 @@ impl Shared for SearchTask {
         let ended = worker.now();
         worker.set_clock(ended);
         let busy = used.busy(ended.since(begun));
-        self.note_part(worker, used.bytes, busy);
+        worker.note(Note::part(self.header.entry.id, used.bytes, busy));
         if let Some(found) = units.leave(busy + used.helped, || None) {
             self.finish(worker, units, found, None);
         }

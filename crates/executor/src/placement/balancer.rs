@@ -334,12 +334,8 @@ impl Control {
     /// those stand by that are not: at no moment has a table a home where nobody works and nobody will.
     fn staff(&mut self, engine: &Engine, now: Time) {
         let orders = self.workers.orders();
-        let with_the_old: Vec<bool> = self
-            .workers
-            .at_work()
-            .zip(&orders.at_work)
-            .map(|(at_work, &wanted)| at_work || wanted)
-            .collect();
+        let both = self.workers.at_work().zip(&orders.at_work);
+        let with_the_old: Vec<bool> = both.map(|(at_work, &wanted)| at_work || wanted).collect();
         if !engine.hub.staff(&with_the_old, |_| 0) {
             return;
         }
@@ -418,12 +414,10 @@ impl Control {
     /// Indexes that were replaced go as soon as nobody searches them; until then their tables are counted.
     /// Returns the tables and indexes for the caller to drop without the lock.
     fn retire(&mut self, engine: &Engine) -> Vec<Arc<Listing>> {
-        let mut gone: Vec<_> = self
-            .removed
-            .extract_if(.., |listing| {
-                listing.has_no_users_and_is_the_last() || left_out(Step::RetireWaits)
-            })
-            .collect();
+        let is_gone = |listing: &mut Arc<Listing>| {
+            listing.has_no_users_and_is_the_last() || left_out(Step::RetireWaits)
+        };
+        let mut gone: Vec<_> = self.removed.extract_if(.., is_gone).collect();
         for listing in &gone {
             let entry = &listing.entry;
             for group in 0..engine.hub.groups.count() {
@@ -433,10 +427,8 @@ impl Control {
             self.missed.forget(entry.id);
             engine.registry.release(entry.id);
         }
-        gone.extend(
-            self.replaced
-                .extract_if(.., |listing| listing.has_no_users()),
-        );
+        let is_unused = |listing: &mut Arc<Listing>| listing.has_no_users();
+        gone.extend(self.replaced.extract_if(.., is_unused));
         gone
     }
 }

@@ -25,6 +25,7 @@ use crate::placement::balancer::{Asked, Balancer};
 /// microseconds. Adding and removing tables wait for none of it. A task that starts meanwhile may count as `queued`
 /// still, one that ends counts as ended. While no task moves it is exact.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Snapshot {
     /// The tables, in order of their ids.
@@ -42,6 +43,8 @@ pub struct Snapshot {
     /// Their bytes.
     pub copied_bytes: u64,
     /// The placement in force.
+    #[cfg_attr(feature = "serde", serde(rename = "placement_version"))]
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serialize::version"))]
     pub placement: Arc<Placement>,
 }
 

@@ -1,12 +1,14 @@
 //! What a snapshot looks like to serde: counts as they are, times in microseconds, histograms as their usual
 //! percentiles.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use chiplet_policy::Placement;
 use chiplet_topology::DomainId;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
-use super::{Snapshot, TableSnapshot};
+use super::TableSnapshot;
 use crate::latencies::Latencies;
 
 /// Writes the fields named, each by an expression, as a struct of that name.
@@ -31,20 +33,9 @@ pub(super) fn number<S: Serializer>(domain: &DomainId, to: S) -> Result<S::Ok, S
     to.serialize_u32(domain.0)
 }
 
-/// Without the placement, which the tables' homes tell.
-impl Serialize for Snapshot {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        fields!(serializer, "Snapshot", {
-            "tables": self.tables,
-            "domains": self.domains,
-            "total": self.total,
-            "steals": self.steals,
-            "remaps": self.remaps,
-            "copied_tables": self.copied_tables,
-            "copied_bytes": self.copied_bytes,
-            "placement_version": self.placement.version(),
-        })
-    }
+/// The placement is told by the tables' homes.
+pub(super) fn version<S: Serializer>(of: &Arc<Placement>, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_u64(of.version())
 }
 
 /// Homes are pairs of a domain's number and its share of the table's queries, memory pairs of a node's number and
