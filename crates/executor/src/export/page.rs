@@ -1,7 +1,5 @@
 //! One export to a recorder: each metric with its unit, its description and its values.
 
-use std::borrow::Cow;
-use std::collections::hash_map::Entry;
 use std::time::Duration;
 
 use metrics::{Key, KeyName, Label, Level, Metadata, Recorder, Unit};
@@ -103,14 +101,9 @@ impl<'a> Page<'a> {
         help: &'static str,
         came: impl IntoIterator<Item = (Labels, &'l Latencies)>,
     ) {
-        let mut merged: FxHashMap<Labels, Cow<'l, Latencies>> = FxHashMap::default();
+        let mut merged: FxHashMap<Labels, Latencies> = FxHashMap::default();
         for (labels, came) in came {
-            match merged.entry(labels) {
-                Entry::Occupied(mut with) => with.get_mut().to_mut().absorb(came),
-                Entry::Vacant(first) => {
-                    first.insert(Cow::Borrowed(came));
-                }
-            }
+            merged.entry(labels).or_default().absorb(came);
         }
         let quantiles = merged.iter().flat_map(|(labels, came)| {
             QUANTILES.map(|(quantile, percent)| {
@@ -120,13 +113,10 @@ impl<'a> Page<'a> {
             })
         });
         self.levels(name, unit, help, quantiles);
-        let counts = merged
-            .iter()
-            .map(|(labels, came)| (labels.clone(), came.count()));
+        let all = || merged.iter();
+        let counts = all().map(|(labels, came)| (labels.clone(), came.count()));
         self.counters(format!("{name}_count"), Some(Unit::Count), help, counts);
-        let sums = merged
-            .iter()
-            .map(|(labels, came)| (labels.clone(), came.sum()));
+        let sums = all().map(|(labels, came)| (labels.clone(), came.sum()));
         self.times(format!("{name}_sum"), unit, help, sums);
     }
 
