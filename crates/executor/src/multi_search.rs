@@ -25,9 +25,8 @@ type Outcome = Result<Vec<(TableId, Neighbor)>, OfTable<Error>>;
 #[must_use = "dropping it cancels the query"]
 pub struct MultiSearch {
     k: usize,
-    /// In the order of the tables. Empty once it has given its answer.
-    parts: Vec<(TableId, MultiSearchPart)>,
-    given: bool,
+    /// In the order of the tables. None once it has given its answer.
+    parts: Option<Vec<(TableId, MultiSearchPart)>>,
 }
 
 /// One table's part of a query over several ([`MultiSearch::into_parts`]).
@@ -45,8 +44,7 @@ impl MultiSearch {
         let parts = parts.map(|(table, ticket)| (table, MultiSearchPart::Open(ticket)));
         Self {
             k,
-            parts: parts.collect(),
-            given: false,
+            parts: Some(parts.collect()),
         }
     }
 
@@ -86,15 +84,13 @@ impl MultiSearch {
     /// Each table's part by itself, in the order of the tables: for partial results, after a timeout for example. Parts
     /// whose answer was polled before come with that answer.
     pub fn into_parts(self) -> Vec<(TableId, MultiSearchPart)> {
-        assert!(
-            !self.given,
-            "it was taken apart after it had given its answer"
-        );
-        self.parts
+        let parts = self.parts;
+        parts.expect("it was taken apart after it had given its answer")
     }
 
     fn open(&self) -> impl Iterator<Item = (TableId, &Ticket<Vec<Neighbor>>)> {
-        self.parts.iter().filter_map(|(table, part)| match part {
+        let parts = self.parts.iter().flatten();
+        parts.filter_map(|(table, part)| match part {
             MultiSearchPart::Open(ticket) => Some((*table, ticket)),
             MultiSearchPart::Answered(_) => None,
         })
@@ -105,9 +101,10 @@ impl MultiSearch {
         &mut self,
         mut ask: impl FnMut(&mut Ticket<Vec<Neighbor>>) -> Poll<Result<Answer<Vec<Neighbor>>, Error>>,
     ) -> Poll<Outcome> {
-        assert!(!self.given, "it was polled after it had given its answer");
-        let (mut all, mut failed) = (true, None);
-        for (table, part) in &mut self.parts {
+        let parts = self.parts.as_mut();
+        let parts = parts.expect("it was polled after it had given its answer");
+        let mut all = true;
+        for (table, part) in parts {
             let MultiSearchPart::Open(ticket) = part else {
                 continue;
             };
@@ -116,26 +113,20 @@ impl MultiSearch {
                 Poll::Ready(Ok((hits, _))) => *part = MultiSearchPart::Answered(hits),
                 Poll::Ready(Err(error)) => {
                     let table = *table;
-                    failed = Some(OfTable { table, error });
-                    break;
+                    // The rest is cancelled.
+                    self.parts = None;
+                    return Poll::Ready(Err(OfTable { table, error }));
                 }
             }
         }
-        if let Some(failed) = failed {
-            self.given = true;
-            // The rest is cancelled.
-            self.parts.clear();
-            return Poll::Ready(Err(failed));
+        match all {
+            true => Poll::Ready(Ok(self.merged())),
+            false => Poll::Pending,
         }
-        if !all {
-            return Poll::Pending;
-        }
-        self.given = true;
-        Poll::Ready(Ok(self.merged()))
     }
 
     fn merged(&mut self) -> Vec<(TableId, Neighbor)> {
-        let parts = std::mem::take(&mut self.parts).into_iter().enumerate();
+        let parts = self.parts.take().into_iter().flatten().enumerate();
         let hits = parts.filter_map(|(place, (table, part))| match part {
             MultiSearchPart::Answered(hits) => {
                 Some(hits.into_iter().map(move |hit| (hit, place, table)))

@@ -333,7 +333,7 @@ impl Builder {
         drop(report);
         let mut workers: Vec<PinnedWorker> = std::iter::from_fn(|| reports.recv().ok()).collect();
         workers.sort_by_key(|worker| worker.info.index);
-        balancer.add_workers(workers);
+        balancer.workers(|all| all.add(workers));
 
         let watching = Arc::clone(&engine);
         let (balancing, balanced) = (Arc::clone(&balancer), Arc::clone(&engine));

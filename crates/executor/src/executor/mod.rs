@@ -106,14 +106,16 @@ impl Executor {
         &self,
         name: Arc<str>,
         index: Index,
-        memory: (u64, Option<u32>),
+        (size_bytes, package): (u64, Option<u32>),
         options: TableOptions,
     ) -> TableId {
         let balancer = self.balancer();
-        let id = self.engine.registry.reserve();
         let registry = &self.engine.registry;
-        let publish = |homes| registry.publish(id, name, index, options, homes);
-        balancer.add_table(id, memory, publish);
+        let id = registry.reserve();
+        balancer.planner(|planner| {
+            let homes = planner.add_table_on(id, size_bytes, package);
+            registry.publish(id, name, index, options, homes);
+        });
         id
     }
 
@@ -131,7 +133,10 @@ impl Executor {
     /// ```
     #[must_use]
     pub fn nodes_for(&self, size_bytes: u64) -> Vec<u32> {
-        self.nodes_near(&self.balancer().home_for(size_bytes))
+        let home = self
+            .balancer()
+            .planner(|planner| planner.home_for(size_bytes));
+        self.nodes_near(&home)
     }
 
     /// The NUMA nodes on which another index for `table` should have its memory ([`Executor::replace_table`]): those of
@@ -422,7 +427,7 @@ impl Executor {
 
     /// The workers and what the operating system granted each, at this moment.
     pub fn workers(&self) -> Vec<WorkerInfo> {
-        self.balancer().workers()
+        self.balancer().workers(|workers| workers.infos())
     }
 
     /// The logical cpus of its [`Executor::topology`] that the executor may use and no worker at work is tied to,
@@ -449,7 +454,7 @@ impl Executor {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn free_cpus(&self) -> Vec<u32> {
-        self.balancer().free_cpus()
+        self.balancer().workers(|workers| workers.free_cpus())
     }
 
     /// Uses only these cpus of its [`Executor::topology`] from now on, so that a service can give cores back while it

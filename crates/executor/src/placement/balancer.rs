@@ -9,12 +9,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chiplet_policy::{Homes, MemoryStep, Placement, Planner, Rates, Remap, Speed, TableId, Time};
+use chiplet_policy::{MemoryStep, Placement, Planner, Rates, Remap, Speed, TableId, Time};
 use chiplet_table::host::contain;
 
 use super::demand::{self, Missed};
 use super::event::{RemapEvent, TableMove};
-use super::workers::{PinnedWorker, WorkerInfo, Workers};
+use super::workers::Workers;
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::engine::registry::{Listing, Placed};
@@ -98,17 +98,14 @@ impl Balancer {
         }
     }
 
-    /// Takes the workers on, once they have been started.
-    pub(crate) fn add_workers(&self, workers: Vec<PinnedWorker>) {
-        self.control.lock().workers.add(workers);
+    /// The workers, while no order changes them.
+    pub(crate) fn workers<R>(&self, code: impl FnOnce(&mut Workers) -> R) -> R {
+        code(&mut self.control.lock().workers)
     }
 
-    pub(crate) fn workers(&self) -> Vec<WorkerInfo> {
-        self.control.lock().workers.infos()
-    }
-
-    pub(crate) fn free_cpus(&self) -> Vec<u32> {
-        self.control.lock().workers.free_cpus()
+    /// The planner, while no remap changes the placement: a table that is placed there is published before one moves it.
+    pub(crate) fn planner<R>(&self, code: impl FnOnce(&mut Planner) -> R) -> R {
+        code(&mut self.control.lock().planner)
     }
 
     /// Lets the workers use no other cpus than these. What that does to the placement is reported by the thread.
@@ -139,22 +136,6 @@ impl Balancer {
         }
     }
 
-    /// Places a new table and publishes it with its homes, before any remap can move it.
-    pub(crate) fn add_table(
-        &self,
-        table: TableId,
-        (size_bytes, package): (u64, Option<u32>),
-        publish: impl FnOnce(Homes),
-    ) {
-        let mut control = self.control.lock();
-        publish(control.planner.add_table_on(table, size_bytes, package));
-    }
-
-    /// The home that a new table of so many bytes would get now.
-    pub(crate) fn home_for(&self, size_bytes: u64) -> Homes {
-        self.control.lock().planner.home_for(size_bytes)
-    }
-
     /// Takes note of a table's new memory and sees to it that its old index is dropped. `replace` puts the new one into
     /// place and returns the old entry; two calls take turns, so that it is the last
     /// one's.
@@ -169,16 +150,6 @@ impl Balancer {
         control.planner.set_memory(table, size_bytes, package);
         control.replaced.push(before);
         Ok(())
-    }
-
-    /// A table has grown or shrunk in place.
-    pub(crate) fn set_size(&self, table: TableId, size_bytes: u64) {
-        self.control.lock().planner.set_size(table, size_bytes);
-    }
-
-    /// What is to be done next about the tables' memory.
-    pub(crate) fn next_memory_step(&self) -> Option<MemoryStep> {
-        self.control.lock().planner.next_memory_step()
     }
 
     /// Takes a step for `index`, unless it was given up (`None`), with the copy that was made if it needs one. False: it

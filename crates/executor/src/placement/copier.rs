@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chiplet_policy::{MemoryChange, MemoryStep, TableId};
+use chiplet_policy::{MemoryChange, MemoryStep, Planner, TableId};
 use chiplet_table::host::contain;
 use chiplet_topology::room_on;
 
@@ -38,7 +38,7 @@ impl Copier {
     /// The thread.
     pub(crate) fn run(&self) {
         while self.balancer.rests(now() + LOOK) {
-            if let Some(step) = self.balancer.next_memory_step() {
+            if let Some(step) = self.balancer.planner(Planner::next_memory_step) {
                 self.take(step);
             }
         }
