@@ -20,7 +20,7 @@ use crate::placement::copier::Copier;
 use crate::placement::cores::{self, DomainCores};
 use crate::placement::event::RemapEvent;
 use crate::placement::nodes::Nodes;
-use crate::placement::workers::{self, PinnedWorker, WorkerOptions, Workers};
+use crate::placement::workers::{self, PinnedWorker, Workers};
 use crate::scheduler::{Crossing, Discipline, GroupSpec, Hub, Rules};
 use crate::sync::{mpsc, now};
 
@@ -259,32 +259,21 @@ impl Builder {
         let (hub, mut locals) = Hub::new(rules, groups);
         let substitutes = Substitutes::new(self.name.clone(), locals.split_off(hub.crew.workers()));
 
-        let tick = self
-            .planner
-            .windows
-            .fast_bucket()
-            .clamp(Duration::from_millis(1), Duration::from_secs(1));
+        let bucket = self.planner.windows.fast_bucket();
+        let tick = bucket.clamp(Duration::from_millis(1), Duration::from_secs(1));
         let topology = Arc::new(topology);
         let pin = match topology.is_this_machine() {
             true => self.pin,
             false => Some(Pin::None),
         };
         let pin = pin.unwrap_or_else(|| cores::usual_pin(&topology, reserve));
-        let options = WorkerOptions {
-            pin,
-            reserve,
-            max_workers,
-        };
         let nodes = Nodes::of(&topology, self.believe_nodes);
         let copy_rate = self.copy_rate.filter(|_| nodes.matter());
         let mut planner = Planner::new(self.planner, workers::specs(&plan, &topology));
         planner.set_memory_budget(copy_rate.map_or(0, |_| self.memory_budget));
-        let balancer = Arc::new(Balancer::new(
-            planner,
-            Workers::new(Arc::clone(&topology), options),
-            tick,
-            hub.clock().clone(),
-        ));
+        let workers = Workers::new(Arc::clone(&topology), pin, (reserve, max_workers));
+        let clock = hub.clock().clone();
+        let balancer = Arc::new(Balancer::new(planner, workers, tick, clock));
         if nodes.matter() && numa_balancing() == Some(true) {
             tracing::warn!(
                 "automatic NUMA balancing is on: it takes pages of tables away for a while to see who reads them; build and \

@@ -34,15 +34,6 @@ pub struct WorkerInfo {
     pub refused: Option<String>,
 }
 
-/// How workers are to be chosen and pinned.
-#[derive(Clone, Debug)]
-pub(crate) struct WorkerOptions {
-    /// `Pin::None` on a machine that is not the running one.
-    pub(crate) pin: Pin,
-    pub(crate) reserve: usize,
-    pub(crate) max_workers: Option<usize>,
-}
-
 /// One worker's thread, as others see it.
 pub(crate) struct PinnedWorker {
     pub(crate) info: WorkerInfo,
@@ -62,7 +53,9 @@ pub(crate) struct Orders {
 
 pub(crate) struct Workers {
     topology: Arc<Topology>,
-    options: WorkerOptions,
+    pin: Pin,
+    reserve: usize,
+    max_workers: Option<usize>,
     /// By index.
     workers: Vec<PinnedWorker>,
     /// Cpus that the caller lets it use, if not all.
@@ -173,11 +166,18 @@ impl PinnedWorker {
 }
 
 impl Workers {
-    pub(crate) fn new(topology: Arc<Topology>, options: WorkerOptions) -> Self {
+    /// None yet. They are to be chosen and pinned so: by `Pin::None` on a machine that is not the running one.
+    pub(crate) fn new(
+        topology: Arc<Topology>,
+        pin: Pin,
+        (reserve, max_workers): (usize, Option<usize>),
+    ) -> Self {
         let usable = all_cpus(&topology);
         Self {
             topology,
-            options,
+            pin,
+            reserve,
+            max_workers,
             workers: Vec::new(),
             allowed: None,
             usable,
@@ -200,10 +200,8 @@ impl Workers {
     }
 
     pub(crate) fn infos(&self) -> Vec<WorkerInfo> {
-        self.workers
-            .iter()
-            .map(|worker| worker.info.clone())
-            .collect()
+        let infos = self.workers.iter().map(|worker| worker.info.clone());
+        infos.collect()
     }
 
     /// The cpus that the executor may use and that no worker at work may run on, ascending; none if such a worker
@@ -213,7 +211,7 @@ impl Workers {
         let floats =
             |worker: &PinnedWorker| worker.info.asked.is_empty() || worker.info.refused.is_some();
         // Under a restriction also those that float are asked to stay on what is left.
-        if self.options.pin == Pin::None || at_work().any(floats) {
+        if self.pin == Pin::None || at_work().any(floats) {
             return Vec::new();
         }
         let is_free = |&cpu: &u32| {
@@ -274,7 +272,7 @@ impl Workers {
         for planned in self.plan().iter().flatten() {
             for (index, core) in self.assign(planned) {
                 orders.at_work[index] = true;
-                orders.cpus[index] = cpus_for(self.options.pin, planned, core);
+                orders.cpus[index] = cpus_for(self.pin, planned, core);
             }
         }
         if !orders.at_work.contains(&true) {
@@ -290,11 +288,9 @@ impl Workers {
         orders.strength = self.domains().map(strength).collect();
         // Whoever has no cpus of its own has to leave those that are gone all the same; one that stands by may still be
         // inside a task.
-        let refuge: Vec<u32> = all_cpus(&self.topology)
-            .into_iter()
-            .filter(|&cpu| self.may_use(cpu))
-            .collect();
-        let floats = self.options.pin == Pin::None;
+        let mut refuge = all_cpus(&self.topology);
+        refuge.retain(|&cpu| self.may_use(cpu));
+        let floats = self.pin == Pin::None;
         if self.topology.is_this_machine() && (!floats || self.allowed.is_some()) {
             for cpus in orders.cpus.iter_mut().filter(|cpus| cpus.is_empty()) {
                 cpus.clone_from(&refuge);
@@ -324,21 +320,18 @@ impl Workers {
 
     fn plan(&self) -> Result<Vec<DomainCores>, BuildError> {
         let is_left = |core: &&Core| core.cpus.iter().any(|&cpu| self.may_use(cpu));
-        let cores = self
-            .topology
-            .domains()
-            .iter()
-            .flat_map(|domain| &domain.cores);
+        let domains = self.topology.domains().iter();
+        let cores = domains.flat_map(|domain| &domain.cores);
         let left = cores.filter(is_left).count();
         // Something has to work: the reserve shrinks with what is left.
-        let reserve = self.options.reserve.min(left.saturating_sub(1));
+        let reserve = self.reserve.min(left.saturating_sub(1));
         let has_workers = |domain| self.domains().any(|ours| ours[0].info.domain == domain);
         cores::choose(
             &self.topology,
             |cpu| self.may_use(cpu),
             has_workers,
             reserve,
-            self.options.max_workers,
+            self.max_workers,
         )
     }
 
@@ -368,11 +361,8 @@ impl Workers {
 
 /// All cpus of a machine, ascending.
 fn all_cpus(topology: &Topology) -> Vec<u32> {
-    let mut cpus: Vec<u32> = topology
-        .domains()
-        .iter()
-        .flat_map(|domain| domain.cpus())
-        .collect();
+    let domains = topology.domains().iter();
+    let mut cpus: Vec<u32> = domains.flat_map(|domain| domain.cpus()).collect();
     cpus.sort_unstable();
     cpus
 }
@@ -403,16 +393,11 @@ mod tests {
     /// The workers of a machine, as if the system had granted what they ask for.
     fn granted(machine: Topology, pin: Pin, reserve: usize, max_workers: Option<usize>) -> Workers {
         let plan = cores::choose(&machine, |_| true, |_| true, reserve, max_workers).unwrap();
-        let options = WorkerOptions {
-            pin,
-            reserve,
-            max_workers,
-        };
         let mut placed = PinnedWorker::all(&plan, pin);
         for worker in &mut placed {
             worker.info.granted.clone_from(&worker.info.asked);
         }
-        let mut workers = Workers::new(Arc::new(machine), options);
+        let mut workers = Workers::new(Arc::new(machine), pin, (reserve, max_workers));
         workers.add(placed);
         workers
     }
