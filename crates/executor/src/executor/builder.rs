@@ -77,8 +77,8 @@ builder! {
         level(LevelChoice): LevelChoice = LevelChoice::Auto,
 
         /// How tightly workers are tied. Default: [`Pin::Domain`], but [`Pin::None`] where a CPU quota leaves domains
-        /// without workers: other containers may have the same domain, and then only the kernel can move either. A topology
-        /// that is not this machine's is never pinned to.
+        /// without workers: other containers may have the same domain, and then only the kernel can move either. A
+        /// topology that is not this machine's is never pinned to.
         pin(Pin): Option<Pin> = None,
 
         /// Cores left free for the rest of the process (network threads, a runtime). Default: 0. They are taken
@@ -87,23 +87,23 @@ builder! {
 
         /// At most this many workers. Without it: one for each usable core, within the container's CPU quota.
         ///
-        /// Under a quota, workers are packed into the fewest domains that hold them: the quota bounds their time wherever
-        /// they run, and a domain of one worker cannot split a query. This bound spreads them evenly instead: each has the
-        /// largest share of a cache. For few domains give a smaller machine ([`Topology::restricted_to`]).
+        /// Under a quota, workers are packed into the fewest domains that hold them: the quota bounds their time
+        /// wherever they run, and a domain of one worker cannot split a query. This bound spreads them evenly instead:
+        /// each has the largest share of a cache. For few domains give a smaller machine ([`Topology::restricted_to`]).
         max_workers(usize): Option<usize> = None,
 
         /// How many threads may take tasks in place of each worker, one after the other, while tasks block
-        /// ([`Context::block_in_place`](chiplet_table::Context::block_in_place)). Default: 1. None is started before it is
-        /// needed; with 0 a task that blocks keeps its core.
+        /// ([`Context::block_in_place`](chiplet_table::Context::block_in_place)). Default: 1. None is started before it
+        /// is needed; with 0 a task that blocks keeps its core.
         substitutes(usize): usize = 1,
 
-        /// Bytes of stack of each thread of the executor, as [`std::thread::Builder::stack_size`] takes them: for searches,
-        /// closures and destructors that recurse deeply. A stack that overflows ends the process, so less than 128 KiB
-        /// counts as that. Default: that of Rust's threads, 2 MiB unless `RUST_MIN_STACK` says otherwise.
+        /// Bytes of stack of each thread of the executor, as [`std::thread::Builder::stack_size`] takes them: for
+        /// searches, closures and destructors that recurse deeply. A stack that overflows ends the process, so less
+        /// than 128 KiB counts as that. Default: that of Rust's threads, 2 MiB unless `RUST_MIN_STACK` says otherwise.
         stack_size(usize): Option<usize> = None,
 
-        /// Tasks that may wait in each domain for each worker of the one with the most; more are refused with `Overloaded`.
-        /// Default: 256, which is a wait of 25 ms at 100 us a query, however many workers there are.
+        /// Tasks that may wait in each domain for each worker of the one with the most; more are refused with
+        /// `Overloaded`. Default: 256, which is a wait of 25 ms at 100 us a query, however many workers there are.
         /// [`Executor::queue_limit`] returns the resulting bound.
         ///
         /// ```
@@ -120,23 +120,24 @@ builder! {
         queue_limit(usize): Option<usize> = None,
 
         /// Tasks of one table that may wait in a domain. Default: three quarters of the domain's limit. In any case the
-        /// last quarter of a queue is for tables with fewer waiting tasks than others, unless this limit alone leaves less.
+        /// last quarter of a queue is for tables with fewer waiting tasks than others, unless this limit alone leaves
+        /// less.
         table_queue_limit(usize): Option<usize> = None,
 
         /// The most that one query may ask for. Default: no limits. A query over one is refused with
         /// [`SubmitError::OverLimit`](crate::SubmitError::OverLimit) when it is submitted.
         limits(QueryLimits): QueryLimits = QueryLimits::new(),
 
-        /// How many queued tasks of one table a core may run in a row although older ones of other tables wait, so that it
-        /// goes on with what its private cache holds. Default 16; with 1, and with 0, tasks start in the order in which
-        /// they came. [`Builder::reorder`] bounds how long the older ones wait for that.
+        /// How many queued tasks of one table a core may run in a row although older ones of other tables wait, so that
+        /// it goes on with what its private cache holds. Default 16; with 1, and with 0, tasks start in the order in
+        /// which they came. [`Builder::reorder`] bounds how long the older ones wait for that.
         #[doc(hidden)]
         run_length(u32): u32 = Discipline::RUN_LENGTH,
 
-        /// How far a core may leave the order in which tasks came, to go on with the table that its private cache holds: a
-        /// task may go before one that waits up to `share` of its time longer. So no task waits more than `1 / (1 -
-        /// share)` times as long as in plain order. In `0.0..=0.9`; 0 is plain order, other values count as the nearest of
-        /// these, NaN as the default, 0.3.
+        /// How far a core may leave the order in which tasks came, to go on with the table that its private cache
+        /// holds: a task may go before one that waits up to this share of its time longer. So no task waits more than
+        /// `1 / (1 - share)` times as long as in plain order. In `0.0..=0.9`; 0 is plain order, other values count as the
+        /// nearest of these, NaN as the default, 0.3.
         ///
         /// It is the most. Where runs of one table gain little, as measured, the order is nearer to plain order.
         #[doc(hidden)]
@@ -147,7 +148,8 @@ builder! {
         /// work is only done while no interactive task waits, which may be never.
         ///
         /// Default 100 ms: four times what a full queue of 100 us queries waits. So bulk work gives
-        /// way to a burst of interactive queries as long as it lasts, and only then to those who come in too fast for good.
+        /// way to a burst of interactive queries as long as it lasts, and only then to those who come in too fast for
+        /// good.
         bulk_wait(Option<Duration>): Option<Duration> = Discipline::BULK_WAIT,
 
         /// Windows, thresholds and mapping of placement.
@@ -162,13 +164,13 @@ builder! {
         /// Bytes that copies of tables may take, beyond the first of each. Default: 0.
         ///
         /// Where a table's homes are on several sockets, its memory is near one of them. Within this budget each gets a
-        /// copy, if queries read enough of it there, and searches its own. A copy that is not used for ten minutes is given
-        /// up. A table that asks for more than three tenths of a socket's cores gets homes on all sockets, if a copy for
-        /// each fits.
+        /// copy, if queries read enough of it there, and searches its own. A copy that is not used for ten minutes is
+        /// given up. A table that asks for more than three tenths of a socket's cores gets homes on all sockets, if a
+        /// copy for each fits.
         memory_budget(u64): u64 = 0,
 
-        /// How many bytes a second are copied at most when a table's memory follows its home to another socket; with `None`
-        /// it never does, and [`Builder::memory_budget`] counts for nothing. Default: 1 GB.
+        /// How many bytes a second are copied at most when a table's memory follows its home to another socket; with
+        /// `None` it never does, and [`Builder::memory_budget`] counts for nothing. Default: 1 GB.
         ///
         /// One thread copies, where a machine has several sockets and a table says where its memory is
         /// ([`Table::residence`](chiplet_table::Table::residence)): if its homes read four times its size from another

@@ -116,8 +116,8 @@ fn busiest(tables: &[TableSnapshot], most: usize) -> HashSet<&str> {
     names.collect()
 }
 
-/// The metrics of each of `all`, a row each: what it is (a method of [`Page`]), its name, its unit, its values, each with
-/// further labels, and what it says.
+/// The metrics of each of `all`, a row each: what it is (a method of [`Page`]), its name, its unit, its values, each
+/// with further labels, and what it says.
 macro_rules! rows {
     ($page:ident, $all:expr, $labels:expr, |$one:ident| {
         $($kind:ident $name:literal, $unit:expr, $values:expr, $help:literal;)*

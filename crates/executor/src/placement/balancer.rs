@@ -103,7 +103,8 @@ impl Balancer {
         code(&mut self.control.lock().workers)
     }
 
-    /// The planner, while no remap changes the placement: a table that is placed there is published before one moves it.
+    /// The planner, while no remap changes the placement: a table that is placed there is published before one moves
+    /// it.
     pub(crate) fn planner<R>(&self, code: impl FnOnce(&mut Planner) -> R) -> R {
         code(&mut self.control.lock().planner)
     }
@@ -152,8 +153,8 @@ impl Balancer {
         Ok(())
     }
 
-    /// Takes a step for `index`, unless it was given up (`None`), with the copy that was made if it needs one. False: it
-    /// was not taken, or that is the table's index no more.
+    /// Takes a step for `index`, unless it was given up (`None`), with the copy that was made if it needs one. False:
+    /// it was not taken, or that is the table's index no more.
     pub(crate) fn take(
         &self,
         engine: &Engine,
