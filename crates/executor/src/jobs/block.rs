@@ -63,8 +63,8 @@ impl BlockAnswers {
         let hits = match hits {
             Ok(hits) => &hits[..hits.len().min(self.k)],
             Err(error) => {
-                self.failed.push((row..row + 1, error));
-                &[]
+                self.fail(row, &error);
+                return true;
             }
         };
         self.found[row] = hits.len() as u32;
@@ -78,20 +78,21 @@ impl BlockAnswers {
         true
     }
 
+    /// A row that has no answer has ended so. It is told with the row before it, if that has ended alike just now.
+    fn fail(&mut self, row: usize, error: &Error) {
+        self.found[row] = 0;
+        match self.failed.last_mut() {
+            Some((rows, before)) if rows.end == row && before == error => rows.end += 1,
+            _ => self.failed.push((row..row + 1, error.clone())),
+        }
+    }
+
     /// Rows of `among` that have no answer have ended so.
     fn fail_unanswered(&mut self, among: Range<usize>, error: &Error) {
-        let mut row = among.start;
-        while row < among.end {
-            let rest = &mut self.found[row..among.end];
-            let count = rest
-                .iter()
-                .take_while(|&&found| found == UNANSWERED)
-                .count();
-            rest[..count].fill(0);
-            if count > 0 {
-                self.failed.push((row..row + count, error.clone()));
+        for row in among {
+            if self.found[row] == UNANSWERED {
+                self.fail(row, error);
             }
-            row += count.max(1);
         }
     }
 

@@ -5,7 +5,6 @@
 //! submits and searches that is as [`Executor::replace_table`](crate::Executor::replace_table). If anything fails the
 //! table stays as it is.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,6 +15,7 @@ use chiplet_topology::room_on;
 use super::balancer::Balancer;
 use crate::engine::Engine;
 use crate::engine::registry::Placed;
+use crate::jobs::guarded;
 use crate::sync::now;
 
 /// Between two looks at what is to be copied.
@@ -105,7 +105,7 @@ impl Copier {
             full.is_none() && self.wait_for(&mut next, bytes) && self.is_index(step.table, index)
         };
         // All of it is the caller's code, the destructor of a copy that went astray too.
-        let copied = catch_unwind(AssertUnwindSafe(|| {
+        let mut make = || {
             let copy = index.table.copy_to(&nodes, &mut pace);
             let copy = copy.map_err(|error| Some(error.to_string()))?.ok_or(None)?;
             let placed = self.engine.placed(Arc::from(copy));
@@ -114,11 +114,9 @@ impl Copier {
                 // The node was full, and the kernel took others.
                 false => Err(Some(format!("it came to lie on {:?}", placed.residence))),
             }
-        }));
-        let copied = copied.unwrap_or_else(|payload| {
-            contain(|| drop(payload));
-            Err(Some("it panicked".to_owned()))
-        });
+        };
+        let copied = guarded(|| Ok(make()));
+        let copied = copied.unwrap_or_else(|error| Err(Some(error.to_string())));
         copied.map_err(|reason| full.or(reason))
     }
 
