@@ -411,7 +411,7 @@ impl Executor {
 
     /// The placement in force.
     pub fn placement(&self) -> Arc<Placement> {
-        self.balancer().view().placement
+        self.balancer().view().0
     }
 
     /// The machine this executor runs on.

@@ -195,11 +195,16 @@ pub(super) fn task<L: Load>(header: Header, load: L, answers: L::Answers) -> Bul
 }
 
 impl<L: Load> Bulk<L> {
-    /// The answers as the ticket gets them.
-    fn finish(&self, told: Told<L::Answers>) -> Answer<L::Answers> {
-        let mut answers = told.answers;
-        self.load.complete(&mut answers, &told.rest);
-        (answers, told.report)
+    /// Changes the progress. The answers as the ticket gets them, if they are to be told then.
+    fn change(&self, change: impl FnOnce(&mut Progress<L::Answers>)) -> Option<Answer<L::Answers>> {
+        let told = {
+            let mut progress = self.progress.lock();
+            change(&mut progress);
+            progress.take()
+        };
+        let mut told = told?;
+        self.load.complete(&mut told.answers, &told.rest);
+        Some((told.answers, told.report))
     }
 }
 
@@ -209,10 +214,9 @@ impl<L: Load> BulkTask<L> {
     }
 
     /// Changes the progress, and tells the ticket what is to be told then.
-    fn tell_if(&self, change: impl FnOnce(&mut Progress<L::Answers>) -> Option<Told<L::Answers>>) {
-        let told = change(&mut self.work.progress.lock());
-        if let Some(told) = told {
-            self.tell(Ok(self.work.finish(told)));
+    fn change(&self, change: impl FnOnce(&mut Progress<L::Answers>)) {
+        if let Some(answer) = self.work.change(change) {
+            self.tell(Ok(answer));
         }
     }
 
@@ -248,7 +252,7 @@ impl<L: Load> BulkTask<L> {
         let bulk = Arc::new(self);
         if bulk.len() == 0 {
             // No part will come to it.
-            bulk.tell_if(|progress| progress.take());
+            bulk.change(|_| ());
             return Ok(bulk);
         }
         let entry = bulk.header.entry.clone();
@@ -401,11 +405,10 @@ impl<L: Load> Part<L> {
         claim: impl FnOnce(&mut Progress<L::Answers>) -> Option<Range<usize>>,
     ) -> Option<Range<usize>> {
         let mut next = None;
-        self.bulk.tell_if(|progress| {
+        self.bulk.change(|progress| {
             progress.settled -= usize::from(settled);
             next = claim(progress);
             progress.left -= usize::from(next.is_none());
-            progress.take()
         });
         next
     }
@@ -591,14 +594,7 @@ fn longest(queries: u64, took: Duration, together: usize) -> usize {
 /// At its deadline a bulk tells what it has.
 impl<L: Load> Work<L::Answers> for Bulk<L> {
     fn at_deadline(&self) -> AtDeadline<L::Answers> {
-        let told = {
-            let mut progress = self.progress.lock();
-            progress.due = true;
-            progress.take()
-        };
-        match told {
-            Some(told) => AtDeadline::Told(self.finish(told)),
-            None => AtDeadline::Later,
-        }
+        let told = self.change(|progress| progress.due = true);
+        told.map_or(AtDeadline::Later, AtDeadline::Told)
     }
 }

@@ -47,9 +47,7 @@ struct Control {
     /// Changes that have been made and not been reported yet.
     events: Vec<RemapEvent>,
     stop: bool,
-    remaps: u64,
-    /// Tables that were copied from package to package, and their bytes.
-    copied: (u64, u64),
+    done: Done,
     /// Removed tables whose counters are still kept apart.
     removed: Vec<Arc<Listing>>,
     /// Indexes that were replaced and may still be searched.
@@ -60,11 +58,13 @@ struct Control {
     missed: Missed,
 }
 
-/// The balancer's state as a snapshot shows it.
-pub(crate) struct View {
-    pub(crate) placement: Arc<Placement>,
+/// What has been done since the start, as a snapshot shows it.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Done {
     pub(crate) remaps: u64,
-    pub(crate) copied: (u64, u64),
+    /// Tables that were copied from package to package, and their bytes.
+    pub(crate) copied_tables: u64,
+    pub(crate) copied_bytes: u64,
 }
 
 /// What a table asks for, as a snapshot shows it.
@@ -84,8 +84,7 @@ impl Balancer {
                 lost: Duration::ZERO,
                 events: Vec::new(),
                 stop: false,
-                remaps: 0,
-                copied: (0, 0),
+                done: Done::default(),
                 removed: Vec::new(),
                 replaced: Vec::new(),
                 speed: Vec::new(),
@@ -175,8 +174,8 @@ impl Balancer {
         if let Ok(before) = before {
             control.replaced.push(before);
             if let Some(copy) = made.flatten() {
-                control.copied.0 += 1;
-                control.copied.1 += copy.bytes;
+                control.done.copied_tables += 1;
+                control.done.copied_bytes += copy.bytes;
             }
         }
         // What replaced it otherwise has been placed anew.
@@ -202,13 +201,9 @@ impl Balancer {
     }
 
     /// The state now.
-    pub(crate) fn view(&self) -> View {
+    pub(crate) fn view(&self) -> (Arc<Placement>, Done) {
         let control = self.control.lock();
-        View {
-            placement: control.planner.placement(),
-            remaps: control.remaps,
-            copied: control.copied,
-        }
+        (control.planner.placement(), control.done)
     }
 
     /// What each of `tables` asks for now, in one hold of the lock: as few as should hold up others.
@@ -341,7 +336,7 @@ impl Control {
 
     /// Publishes new homes.
     fn carry_out(&mut self, remap: Remap, engine: &Engine) {
-        self.remaps += 1;
+        self.done.remaps += 1;
         let mut moves = Vec::with_capacity(remap.moves.len());
         for moved in remap.moves {
             // A table being added or removed just now is no move.

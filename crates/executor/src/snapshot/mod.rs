@@ -134,7 +134,7 @@ impl TableCounts {
 /// counters, or one histogram, takes.
 pub(crate) fn take(engine: &Engine, balancer: &Balancer) -> Snapshot {
     let _counters = balancer.keep_counters();
-    let view = balancer.view();
+    let (placement, done) = balancer.view();
     // In this order, from a task's beginning to its end: see `engine/stats/mod.rs`.
     let (groups, crew) = (&engine.hub.groups, &engine.hub.crew);
     let intakes = (0..groups.count()).map(|group| {
@@ -209,7 +209,7 @@ pub(crate) fn take(engine: &Engine, balancer: &Balancer) -> Snapshot {
     for counts in by_table.values() {
         total.absorb(counts.counts());
     }
-    let placed: Vec<_> = view.placement.iter().collect();
+    let placed: Vec<_> = placement.iter().collect();
     let mut tables = Vec::with_capacity(placed.len());
     for some in placed.chunks(TABLES_AT_ONCE) {
         let asked = balancer.asked(some.iter().map(|&(id, _)| id));
@@ -238,10 +238,10 @@ pub(crate) fn take(engine: &Engine, balancer: &Balancer) -> Snapshot {
         domains,
         total,
         steals,
-        remaps: view.remaps,
-        copied_tables: view.copied.0,
-        copied_bytes: view.copied.1,
-        placement: Arc::clone(&view.placement),
+        remaps: done.remaps,
+        copied_tables: done.copied_tables,
+        copied_bytes: done.copied_bytes,
+        placement,
     }
 }
 
