@@ -20,7 +20,7 @@ fn two_sockets() -> Builder {
         .domain(32 * MIB, 1);
     Executor::builder()
         .topology(topology.build().unwrap())
-        .believe_nodes()
+        .believe_nodes(true)
         .planner(restless())
 }
 

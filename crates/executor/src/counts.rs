@@ -18,67 +18,62 @@ pub(crate) enum End {
 }
 
 impl End {
+    const ALL: [Self; 4] = [Self::Done, Self::Cancelled, Self::Expired, Self::Panicked];
+
     /// How an outcome is counted.
+    #[inline]
     pub(crate) fn of<T>(result: &Result<T, Error>) -> Self {
-        match result {
-            Ok(_) | Err(Error::Search(_)) => Self::Done,
-            Err(Error::Expired) => Self::Expired,
-            Err(Error::Panicked(_)) => Self::Panicked,
-            Err(_) => Self::Cancelled,
+        result.as_ref().err().map_or(Self::Done, Self::by)
+    }
+
+    /// How a task is counted that has ended so.
+    #[inline]
+    pub(crate) fn by(error: &Error) -> Self {
+        match error {
+            Error::Search(_) => Self::Done,
+            Error::Expired => Self::Expired,
+            Error::Panicked(_) => Self::Panicked,
+            _ => Self::Cancelled,
         }
     }
 }
 
-/// What workers did for one table.
+/// What workers did for one table: how many tasks ended in each way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Served {
-    pub(crate) done: u64,
-    pub(crate) cancelled: u64,
-    pub(crate) expired: u64,
-    pub(crate) panicked: u64,
-}
+pub(crate) struct Served([u64; 4]);
 
 impl Served {
-    pub(crate) fn count(&mut self, end: End) {
-        self.count_many(end, 1);
+    pub(crate) fn count(&mut self, end: End, tasks: u64) {
+        self.0[end as usize] += tasks;
     }
 
-    pub(crate) fn count_many(&mut self, end: End, tasks: u64) {
-        match end {
-            End::Done => self.done += tasks,
-            End::Cancelled => self.cancelled += tasks,
-            End::Expired => self.expired += tasks,
-            End::Panicked => self.panicked += tasks,
-        }
+    /// Tasks that have ended so.
+    pub(crate) fn of(self, end: End) -> u64 {
+        self.0[end as usize]
     }
 
     /// The ways in which any ended, each with how many.
     pub(crate) fn by_end(self) -> impl Iterator<Item = (End, u64)> {
-        let ends = [
-            (End::Done, self.done),
-            (End::Cancelled, self.cancelled),
-            (End::Expired, self.expired),
-            (End::Panicked, self.panicked),
-        ];
-        ends.into_iter().filter(|&(_, tasks)| tasks > 0)
+        let ends = End::ALL.into_iter().zip(self.0);
+        ends.filter(|&(_, tasks)| tasks > 0)
     }
 
     /// Tasks that have ended.
-    pub(crate) fn ended(&self) -> u64 {
-        self.done + self.cancelled + self.expired + self.panicked
+    pub(crate) fn ended(self) -> u64 {
+        self.0.into_iter().sum()
     }
 
     pub(crate) fn absorb(&mut self, other: Served) {
-        self.done += other.done;
-        self.cancelled += other.cancelled;
-        self.expired += other.expired;
-        self.panicked += other.panicked;
+        for (end, tasks) in other.by_end() {
+            self.count(end, tasks);
+        }
     }
 }
 
 /// Where tasks stand: `accepted` = `queued` + `running` + `done` + `expired` + `cancelled` + `panicked`, in
 /// every snapshot. Each query of a batch is a task here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Counts {
     /// Tasks taken in.
@@ -112,10 +107,10 @@ impl Counts {
             accepted,
             queued,
             running: present - queued,
-            done: served.done,
-            expired: served.expired + intake.expired,
-            cancelled: served.cancelled + intake.cancelled,
-            panicked: served.panicked,
+            done: served.of(End::Done),
+            expired: served.of(End::Expired) + intake.expired,
+            cancelled: served.of(End::Cancelled) + intake.cancelled,
+            panicked: served.of(End::Panicked),
             shed: intake.shed,
         }
     }
@@ -129,19 +124,35 @@ impl Counts {
     /// Adds another table's counts.
     #[doc(hidden)]
     pub fn absorb(&mut self, other: Counts) {
-        self.accepted += other.accepted;
-        self.queued += other.queued;
-        self.running += other.running;
-        self.done += other.done;
-        self.expired += other.expired;
-        self.cancelled += other.cancelled;
-        self.panicked += other.panicked;
-        self.shed += other.shed;
+        *self = self.with(other, |own, other| own + other);
+    }
+
+    /// What was counted since `earlier`, and what stands now.
+    pub(crate) fn since(self, earlier: Counts) -> Counts {
+        Counts {
+            queued: self.queued,
+            running: self.running,
+            ..self.with(earlier, u64::saturating_sub)
+        }
+    }
+
+    fn with(self, other: Counts, join: fn(u64, u64) -> u64) -> Counts {
+        Counts {
+            accepted: join(self.accepted, other.accepted),
+            queued: join(self.queued, other.queued),
+            running: join(self.running, other.running),
+            done: join(self.done, other.done),
+            expired: join(self.expired, other.expired),
+            cancelled: join(self.cancelled, other.cancelled),
+            panicked: join(self.panicked, other.panicked),
+            shed: join(self.shed, other.shed),
+        }
     }
 }
 
 /// Tasks and scan units that workers have begun, by where they got them from. Each is counted once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Steals {
     /// Tasks at home, and a worker's own scan units.
@@ -160,10 +171,21 @@ pub struct Steals {
 impl Steals {
     /// Adds another worker's.
     pub(crate) fn absorb(&mut self, other: Steals) {
-        self.own += other.own;
-        self.domain += other.domain;
-        self.remote += other.remote;
-        self.rebalanced += other.rebalanced;
-        self.overflow += other.overflow;
+        *self = self.with(other, |own, other| own + other);
+    }
+
+    /// What was counted since `earlier`.
+    pub(crate) fn since(self, earlier: Steals) -> Steals {
+        self.with(earlier, u64::saturating_sub)
+    }
+
+    fn with(self, other: Steals, join: fn(u64, u64) -> u64) -> Steals {
+        Steals {
+            own: join(self.own, other.own),
+            domain: join(self.domain, other.domain),
+            remote: join(self.remote, other.remote),
+            rebalanced: join(self.rebalanced, other.rebalanced),
+            overflow: join(self.overflow, other.overflow),
+        }
     }
 }

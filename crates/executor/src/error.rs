@@ -206,8 +206,11 @@ pub enum TableError {
 }
 
 /// What was refused: the reason, and what the caller passed in. That is a task, or an index.
+#[derive(thiserror::Error)]
+#[error("{reason}")]
 pub struct Refused<T, E = SubmitError> {
     /// Why.
+    #[source]
     pub reason: E,
     /// What the caller passed in.
     pub input: T,
@@ -218,18 +221,6 @@ impl<T, E: fmt::Debug> fmt::Debug for Refused<T, E> {
         f.debug_struct("Refused")
             .field("reason", &self.reason)
             .finish_non_exhaustive()
-    }
-}
-
-impl<T, E: fmt::Display> fmt::Display for Refused<T, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.reason.fmt(f)
-    }
-}
-
-impl<T, E: std::error::Error + 'static> std::error::Error for Refused<T, E> {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.reason)
     }
 }
 

@@ -29,7 +29,6 @@ mod shuttle_tests;
 mod snapshot;
 mod sync;
 mod ticket;
-mod with_report;
 
 pub use block::{Block, BlockAnswers};
 pub use chiplet_policy::{
@@ -55,8 +54,7 @@ pub use placement::event::{RemapEvent, TableMove};
 pub use placement::workers::WorkerInfo;
 pub use report::Report;
 pub use snapshot::{DomainSnapshot, Snapshot, TableSnapshot};
-pub use ticket::Ticket;
-pub use with_report::WithReport;
+pub use ticket::{Ticket, WithReport};
 
 #[cfg(feature = "replay")]
 #[doc(hidden)]

@@ -176,7 +176,7 @@ fn a_deadline_and_an_answer_agree_on_one_end() {
                 tell(&task, 7);
                 counted
             }
-            Some(reason) => End::of::<u32>(&Err(reason)),
+            Some(reason) => End::by(&reason),
         })
     };
     let timer = {

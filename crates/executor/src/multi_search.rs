@@ -25,11 +25,8 @@ type Outcome = Result<Vec<(TableId, Neighbor)>, OfTable<Error>>;
 #[must_use = "dropping it cancels the query"]
 pub struct MultiSearch {
     k: usize,
-    /// In the order of the tables. Empty once it has given its answer.
-    parts: Vec<(TableId, MultiSearchPart)>,
-    /// The places of those that are open, ascending.
-    open: Vec<usize>,
-    given: bool,
+    /// In the order of the tables. None once it has given its answer.
+    parts: Option<Vec<(TableId, MultiSearchPart)>>,
 }
 
 /// One table's part of a query over several ([`MultiSearch::into_parts`]).
@@ -43,15 +40,11 @@ pub enum MultiSearchPart {
 
 impl MultiSearch {
     pub(crate) fn new(k: usize, tickets: Vec<(TableId, Ticket<Vec<Neighbor>>)>) -> Self {
-        let open = (0..tickets.len()).collect();
         let parts = tickets.into_iter();
+        let parts = parts.map(|(table, ticket)| (table, MultiSearchPart::Open(ticket)));
         Self {
             k,
-            parts: parts
-                .map(|(table, ticket)| (table, MultiSearchPart::Open(ticket)))
-                .collect(),
-            open,
-            given: false,
+            parts: Some(parts.collect()),
         }
     }
 
@@ -60,7 +53,7 @@ impl MultiSearch {
     /// # Errors
     /// The [`Error`] of the first table that ends with one; as [`Ticket::wait`].
     pub fn wait(mut self) -> Result<Vec<(TableId, Neighbor)>, OfTable<Error>> {
-        if let Some((_, ticket)) = self.first_open() {
+        if let Some((_, ticket)) = self.open().next() {
             ticket.wait_awake();
         }
         with_waker(|waker| {
@@ -77,7 +70,7 @@ impl MultiSearch {
                     return outcome;
                 }
                 // All are of one executor.
-                if let Some((table, ticket)) = self.first_open()
+                if let Some((table, ticket)) = self.open().next()
                     && ticket.would_deadlock()
                 {
                     let error = Error::WouldDeadlock;
@@ -91,18 +84,16 @@ impl MultiSearch {
     /// Each table's part by itself, in the order of the tables: for partial results, after a timeout for example. Parts
     /// whose answer was polled before come with that answer.
     pub fn into_parts(self) -> Vec<(TableId, MultiSearchPart)> {
-        assert!(
-            !self.given,
-            "it was taken apart after it had given its answer"
-        );
-        self.parts
+        let parts = self.parts;
+        parts.expect("it was taken apart after it had given its answer")
     }
 
-    fn first_open(&self) -> Option<(TableId, &Ticket<Vec<Neighbor>>)> {
-        match &self.parts[*self.open.first()?] {
-            (table, MultiSearchPart::Open(ticket)) => Some((*table, ticket)),
-            (_, MultiSearchPart::Answered(_)) => None,
-        }
+    fn open(&self) -> impl Iterator<Item = (TableId, &Ticket<Vec<Neighbor>>)> {
+        let parts = self.parts.iter().flatten();
+        parts.filter_map(|(table, part)| match part {
+            MultiSearchPart::Open(ticket) => Some((*table, ticket)),
+            MultiSearchPart::Answered(_) => None,
+        })
     }
 
     /// Asks each open part, and keeps what has been found. Ready when that is all, or at the first error.
@@ -110,41 +101,32 @@ impl MultiSearch {
         &mut self,
         mut ask: impl FnMut(&mut Ticket<Vec<Neighbor>>) -> Poll<Result<Answer<Vec<Neighbor>>, Error>>,
     ) -> Poll<Outcome> {
-        assert!(!self.given, "it was polled after it had given its answer");
-        let (parts, mut failed) = (&mut self.parts, None);
-        self.open.retain(|&place| {
-            let (table, part) = &mut parts[place];
+        let parts = self.parts.as_mut();
+        let parts = parts.expect("it was polled after it had given its answer");
+        let mut all = true;
+        for (table, part) in parts {
             let MultiSearchPart::Open(ticket) = part else {
-                return false;
+                continue;
             };
-            if failed.is_some() {
-                return true;
-            }
             match ask(ticket) {
-                Poll::Pending => return true,
+                Poll::Pending => all = false,
                 Poll::Ready(Ok((hits, _))) => *part = MultiSearchPart::Answered(hits),
                 Poll::Ready(Err(error)) => {
                     let table = *table;
-                    failed = Some(OfTable { table, error });
+                    // The rest is cancelled.
+                    self.parts = None;
+                    return Poll::Ready(Err(OfTable { table, error }));
                 }
             }
-            false
-        });
-        if let Some(failed) = failed {
-            self.given = true;
-            // Without the one that has failed the rest is cancelled.
-            self.parts.clear();
-            return Poll::Ready(Err(failed));
         }
-        if !self.open.is_empty() {
-            return Poll::Pending;
+        match all {
+            true => Poll::Ready(Ok(self.merged())),
+            false => Poll::Pending,
         }
-        self.given = true;
-        Poll::Ready(Ok(self.merged()))
     }
 
     fn merged(&mut self) -> Vec<(TableId, Neighbor)> {
-        let parts = std::mem::take(&mut self.parts).into_iter().enumerate();
+        let parts = self.parts.take().into_iter().flatten().enumerate();
         let hits = parts.filter_map(|(place, (table, part))| match part {
             MultiSearchPart::Answered(hits) => {
                 Some(hits.into_iter().map(move |hit| (hit, place, table)))
@@ -170,7 +152,7 @@ impl Future for MultiSearch {
 impl std::fmt::Debug for MultiSearch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("MultiSearch")
-            .field("pending", &self.open.len())
+            .field("pending", &self.open().count())
             .finish_non_exhaustive()
     }
 }

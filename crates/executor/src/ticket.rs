@@ -10,7 +10,7 @@ use crate::engine::current;
 use crate::engine::live::Outcome;
 use crate::engine::timer::{Alarm, Expire, Timer};
 use crate::error::{Error, SubmitError};
-use crate::report::Answer;
+use crate::report::{Answer, Report};
 use crate::sync::{now, park_timeout, thread, thread_local};
 
 /// What a ticket has besides a task.
@@ -104,6 +104,26 @@ impl<T> Ticket<T> {
         Some(answer.map(|(answer, _)| answer))
     }
 
+    /// Makes the ticket resolve to the answer and how it was served. Call it at any time before the answer is taken. It
+    /// costs nothing extra, because the counters measure the same.
+    ///
+    /// ```
+    /// use chiplet_executor::{Executor, Topology};
+    ///
+    /// let executor = Executor::builder().topology(Topology::uniform(1, 2, 32 << 20)).build()?;
+    /// let table = executor.add_closure_table("songs", 1 << 20);
+    /// let (answer, report) = executor.spawn(table, || 6 * 7).with_report().wait()?;
+    /// assert_eq!((answer, report.units, report.left_home), (42, 1, None));
+    /// println!("waited {:?}, took {:?}", report.wait, report.service);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// A task without an answer has no report: one that was refused, expired, was cancelled, panicked, or that its
+    /// table answered with an error. A batch resolves to answers even if its queries expired; see [`Report::units`].
+    pub fn with_report(self) -> WithReport<T> {
+        WithReport(self)
+    }
+
     /// Lets the task run without anyone waiting for it.
     pub fn detach(mut self) {
         if let Some(task) = self.leave() {
@@ -111,19 +131,34 @@ impl<T> Ticket<T> {
         }
     }
 
-    pub(crate) fn block_for(&mut self, time: Duration) -> Option<Result<Answer<T>, Error>> {
+    fn block_for(&mut self, time: Duration) -> Option<Result<Answer<T>, Error>> {
         // Too long for the clock means no limit.
         self.block(now().checked_add(time))
     }
 
-    pub(crate) fn block(&mut self, until: Option<Instant>) -> Option<Result<Answer<T>, Error>> {
+    /// Waits for the answer, the deadline or `until`. The deadline needs no alarm: this thread wakes up for it.
+    fn block(&mut self, until: Option<Instant>) -> Option<Result<Answer<T>, Error>> {
         self.wait_awake();
-        with_waker(|waker| self.park(waker, until))
+        with_waker(|waker| {
+            loop {
+                let wakes = match self.ask(waker) {
+                    Ok(result) => return Some(result),
+                    Err(deadline) => earlier(deadline, until),
+                };
+                if self.would_deadlock() {
+                    return Some(Err(Error::WouldDeadlock));
+                }
+                if until.is_some_and(|until| until <= now()) {
+                    return None;
+                }
+                park_until(wakes);
+            }
+        })
     }
 
     /// As [`Ticket::block`], however long it takes.
     #[inline(never)]
-    pub(crate) fn block_on(&mut self) -> Result<Answer<T>, Error> {
+    fn block_on(&mut self) -> Result<Answer<T>, Error> {
         self.block(None).unwrap_or(Err(Error::WouldDeadlock))
     }
 
@@ -143,23 +178,6 @@ impl<T> Ticket<T> {
     /// Whether this thread must not wait for it ([`Error::WouldDeadlock`]).
     pub(crate) fn would_deadlock(&self) -> bool {
         self.task.as_ref().is_some_and(|task| is_own(&**task))
-    }
-
-    /// Waits for the answer, the deadline or `until`. The deadline needs no alarm: this thread wakes up for it.
-    fn park(&mut self, waker: &Waker, until: Option<Instant>) -> Option<Result<Answer<T>, Error>> {
-        loop {
-            let wakes = match self.ask(waker) {
-                Ok(result) => return Some(result),
-                Err(deadline) => earlier(deadline, until),
-            };
-            if self.would_deadlock() {
-                return Some(Err(Error::WouldDeadlock));
-            }
-            if until.is_some_and(|until| until <= now()) {
-                return None;
-            }
-            park_until(wakes);
-        }
     }
 
     /// The result if there is one, else the deadline if it is still to come. A deadline that has passed is a result,
@@ -292,5 +310,54 @@ impl<T> std::fmt::Debug for Ticket<T> {
         f.debug_struct("Ticket")
             .field("finished", &finished)
             .finish_non_exhaustive()
+    }
+}
+
+/// A [`Ticket`] that resolves to the answer and its [`Report`]: [`Ticket::with_report`]. Dropping it drops the ticket.
+///
+/// # Panics
+/// Polling it again after it was ready panics, as a ticket does.
+#[must_use = "dropping a ticket cancels its task"]
+#[derive(Debug)]
+pub struct WithReport<T>(Ticket<T>);
+
+impl<T> WithReport<T> {
+    /// As [`Ticket::wait`].
+    ///
+    /// # Errors
+    /// As [`Ticket::wait`].
+    pub fn wait(mut self) -> Result<(T, Report), Error> {
+        self.0.block_on().map(with_report)
+    }
+
+    /// As [`Ticket::wait_for`].
+    ///
+    /// # Errors
+    /// As [`Ticket::wait`].
+    pub fn wait_for(&mut self, time: Duration) -> Option<Result<(T, Report), Error>> {
+        Some(self.0.block_for(time)?.map(with_report))
+    }
+
+    /// As [`Ticket::is_finished`].
+    pub fn is_finished(&self) -> bool {
+        self.0.is_finished()
+    }
+
+    /// As [`Ticket::refusal`].
+    pub fn refusal(&self) -> Option<SubmitError> {
+        self.0.refusal()
+    }
+}
+
+fn with_report<T>((answer, record): Answer<T>) -> (T, Report) {
+    (answer, record.into())
+}
+
+impl<T> Future for WithReport<T> {
+    type Output = Result<(T, Report), Error>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let answer = self.0.poll_answer(context);
+        answer.map(|answer| answer.map(with_report))
     }
 }

@@ -177,7 +177,7 @@ impl<T, W, C> Live<T, W, C> {
     /// Ends a task that has not started, unless it has ended before. Says how it is to be counted.
     pub(crate) fn end_in_queue(&self, error: Error) -> End {
         if let Some(reason) = self.header.stop_reason() {
-            return End::of::<()>(&Err(reason));
+            return End::by(&reason);
         }
         let result = Err(error);
         let end = self.header.settle(End::of(&result));

@@ -141,7 +141,7 @@ pub(crate) trait Task: Send + Sync {
         if let Some(reason) = self.header().stop_reason()
             && !left_out(Step::BeginAsks)
         {
-            let end = End::of::<()>(&Err(reason));
+            let end = End::by(&reason);
             worker.found_ended(self.header().entry.id, end, self.weight());
             return contain(|| drop(self));
         }

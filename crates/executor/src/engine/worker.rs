@@ -231,10 +231,6 @@ impl Worker {
         self.note(Note::untouched(table, end, weight));
     }
 
-    pub(crate) fn index(&self) -> usize {
-        self.local.worker
-    }
-
     /// Counts what it has done for a table, before anybody is told of that. It is on no task any more.
     #[inline]
     pub(crate) fn note(&self, note: Note) {

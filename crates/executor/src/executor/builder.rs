@@ -16,11 +16,11 @@ use crate::error::BuildError;
 use crate::executor::Executor;
 use crate::limits::QueryLimits;
 use crate::placement::balancer::{Balancer, OnRemap};
-use crate::placement::copier::{Copier, CopyLimits};
+use crate::placement::copier::Copier;
 use crate::placement::cores::{self, DomainCores};
 use crate::placement::event::RemapEvent;
 use crate::placement::nodes::Nodes;
-use crate::placement::workers::{self, PinnedWorker, Place, WorkerOptions, Workers};
+use crate::placement::workers::{self, PinnedWorker, Workers};
 use crate::scheduler::{Crossing, Discipline, GroupSpec, Hub, Rules};
 use crate::sync::{mpsc, now};
 
@@ -33,236 +33,163 @@ const SMALLEST_STACK: usize = 128 << 10;
 /// What a thread runs.
 type Body = Box<dyn FnOnce() + Send>;
 
-/// Settings of an executor; see [`Executor::builder`].
-#[must_use = "a builder does nothing until `build`"]
-pub struct Builder {
-    topology: Option<Topology>,
-    level: LevelChoice,
-    pin: Option<Pin>,
-    reserve: usize,
-    max_workers: Option<usize>,
-    substitutes: usize,
-    stack_size: Option<usize>,
-    queue_limit: Option<usize>,
-    queue_per_worker: usize,
-    table_limit: Option<usize>,
-    limits: QueryLimits,
-    run_length: u32,
-    reorder: f64,
-    bulk_wait: Option<Duration>,
-    planner: PlannerConfig,
-    steal: StealConfig,
-    split: SplitConfig,
-    copies: Option<CopyLimits>,
-    believes_nodes: bool,
-    on_remap: Option<OnRemap>,
-    name: String,
+/// The settings with a method for each, of its name, as `settings!` of `chiplet_policy` has them; and fields without.
+macro_rules! builder {
+    (
+        $(#[$about:meta])*
+        pub struct Builder {
+            $($(#[$doc:meta])* $name:ident($Given:ty): $Kept:ty = $default:expr,)*
+        }
+        and { $($field:ident: $Type:ty = $value:expr,)* }
+    ) => {
+        $(#[$about])*
+        pub struct Builder {
+            $($name: $Kept,)*
+            $($field: $Type,)*
+        }
+
+        impl Default for Builder {
+            fn default() -> Self {
+                Self { $($name: $default,)* $($field: $value,)* }
+            }
+        }
+
+        impl Builder {
+            $(
+                $(#[$doc])*
+                pub fn $name(mut self, $name: $Given) -> Self {
+                    self.$name = $name.into();
+                    self
+                }
+            )*
+        }
+    };
 }
 
-impl Default for Builder {
-    fn default() -> Self {
-        Self {
-            topology: None,
-            level: LevelChoice::Auto,
-            pin: None,
-            reserve: 0,
-            max_workers: None,
-            substitutes: 1,
-            stack_size: None,
-            queue_limit: None,
-            queue_per_worker: QUEUE_PER_WORKER,
-            table_limit: None,
-            limits: QueryLimits::default(),
-            run_length: Discipline::RUN_LENGTH,
-            reorder: Discipline::REORDER,
-            bulk_wait: Discipline::BULK_WAIT,
-            planner: PlannerConfig::default(),
-            steal: StealConfig::default(),
-            split: SplitConfig::default(),
-            copies: Some(CopyLimits::default()),
-            believes_nodes: false,
-            on_remap: None,
-            name: "chiplet".to_owned(),
-        }
+builder! {
+    /// Settings of an executor; see [`Executor::builder`].
+    #[must_use = "a builder does nothing until `build`"]
+    pub struct Builder {
+        /// The machine to run on. Without it the running machine is detected.
+        topology(Topology): Option<Topology> = None,
+
+        /// Which cache makes a domain when the machine is detected. Default: [`LevelChoice::Auto`].
+        level(LevelChoice): LevelChoice = LevelChoice::Auto,
+
+        /// How tightly workers are tied. Default: [`Pin::Domain`], but [`Pin::None`] where a CPU quota leaves domains
+        /// without workers: other containers may have the same domain, and then only the kernel can move either. A
+        /// topology that is not this machine's is never pinned to.
+        pin(Pin): Option<Pin> = None,
+
+        /// Cores left free for the rest of the process (network threads, a runtime). Default: 0. They are taken
+        /// from the largest domains, and domain-pinned workers stay off them.
+        reserve_cores(usize): usize = 0,
+
+        /// At most this many workers. Without it: one for each usable core, within the container's CPU quota.
+        ///
+        /// Under a quota, workers are packed into the fewest domains that hold them: the quota bounds their time
+        /// wherever they run, and a domain of one worker cannot split a query. This bound spreads them evenly instead:
+        /// each has the largest share of a cache. For few domains give a smaller machine ([`Topology::restricted_to`]).
+        max_workers(usize): Option<usize> = None,
+
+        /// How many threads may take tasks in place of each worker, one after the other, while tasks block
+        /// ([`Context::block_in_place`](chiplet_table::Context::block_in_place)). Default: 1. None is started before it
+        /// is needed; with 0 a task that blocks keeps its core.
+        substitutes(usize): usize = 1,
+
+        /// Bytes of stack of each thread of the executor, as [`std::thread::Builder::stack_size`] takes them: for
+        /// searches, closures and destructors that recurse deeply. A stack that overflows ends the process, so less
+        /// than 128 KiB counts as that. Default: that of Rust's threads, 2 MiB unless `RUST_MIN_STACK` says otherwise.
+        stack_size(usize): Option<usize> = None,
+
+        /// Tasks that may wait in each domain for each worker of the one with the most; more are refused with
+        /// `Overloaded`. Default: 256, which is a wait of 25 ms at 100 us a query, however many workers there are.
+        /// [`Executor::queue_limit`] returns the resulting bound.
+        ///
+        /// ```
+        /// use chiplet_executor::{Executor, Topology};
+        ///
+        /// let machine = Topology::uniform(2, 4, 32 << 20);
+        /// let executor = Executor::builder().topology(machine).queue_per_worker(100).build()?;
+        /// assert_eq!(executor.queue_limit(), 400);
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        queue_per_worker(usize): usize = QUEUE_PER_WORKER,
+
+        /// Tasks that may wait in each domain, instead of what [`Builder::queue_per_worker`] makes it.
+        queue_limit(usize): Option<usize> = None,
+
+        /// Tasks of one table that may wait in a domain. Default: three quarters of the domain's limit. In any case the
+        /// last quarter of a queue is for tables with fewer waiting tasks than others, unless this limit alone leaves
+        /// less.
+        table_queue_limit(usize): Option<usize> = None,
+
+        /// The most that one query may ask for. Default: no limits. A query over one is refused with
+        /// [`SubmitError::OverLimit`](crate::SubmitError::OverLimit) when it is submitted.
+        limits(QueryLimits): QueryLimits = QueryLimits::new(),
+
+        /// How many queued tasks of one table a core may run in a row although older ones of other tables wait, so that
+        /// it goes on with what its private cache holds. Default 16; with 1, and with 0, tasks start in the order in
+        /// which they came. [`Builder::reorder`] bounds how long the older ones wait for that.
+        #[doc(hidden)]
+        run_length(u32): u32 = Discipline::RUN_LENGTH,
+
+        /// How far a core may leave the order in which tasks came, to go on with the table that its private cache
+        /// holds: a task may go before one that waits up to this share of its time longer. So no task waits more than
+        /// `1 / (1 - share)` times as long as in plain order. In `0.0..=0.9`; 0 is plain order, other values count as the
+        /// nearest of these, NaN as the default, 0.3.
+        ///
+        /// It is the most. Where runs of one table gain little, as measured, the order is nearer to plain order.
+        #[doc(hidden)]
+        reorder(f64): f64 = Discipline::REORDER,
+
+        /// How long a task of [`Class::Bulk`](crate::Class::Bulk) gives way to interactive ones that wait in the same
+        /// domain. After that it is ordered as if it had come just then. Zero makes the classes equal; with `None` bulk
+        /// work is only done while no interactive task waits, which may be never.
+        ///
+        /// Default 100 ms: four times what a full queue of 100 us queries waits. So bulk work gives
+        /// way to a burst of interactive queries as long as it lasts, and only then to those who come in too fast for
+        /// good.
+        bulk_wait(Option<Duration>): Option<Duration> = Discipline::BULK_WAIT,
+
+        /// Windows, thresholds and mapping of placement.
+        planner(PlannerConfig): PlannerConfig = PlannerConfig::new(),
+
+        /// The price of crossing domains.
+        steal(StealConfig): StealConfig = StealConfig::new(),
+
+        /// When and how finely queries are split.
+        split(SplitConfig): SplitConfig = SplitConfig::new(),
+
+        /// Bytes that copies of tables may take, beyond the first of each. Default: 0.
+        ///
+        /// Where a table's homes are on several sockets, its memory is near one of them. Within this budget each gets a
+        /// copy, if queries read enough of it there, and searches its own. A copy that is not used for ten minutes is
+        /// given up. A table that asks for more than three tenths of a socket's cores gets homes on all sockets, if a
+        /// copy for each fits.
+        memory_budget(u64): u64 = 0,
+
+        /// How many bytes a second are copied at most when a table's memory follows its home to another socket; with
+        /// `None` it never does, and [`Builder::memory_budget`] counts for nothing. Default: 1 GB.
+        ///
+        /// One thread copies, where a machine has several sockets and a table says where its memory is
+        /// ([`Table::residence`](chiplet_table::Table::residence)): if its homes read four times its size from another
+        /// socket in a minute, at most once in ten minutes, and where there is room. Meanwhile there are two of it.
+        copy_rate(Option<u64>): Option<u64> = Some(Copier::USUAL_RATE),
+
+        /// Whether the system knows the NUMA nodes of a topology that is not this machine's: for tests.
+        #[doc(hidden)]
+        believe_nodes(bool): bool = false,
+
+        /// Prefix of the threads' names. Default: `chiplet`; the kernel shows 15 bytes.
+        name(impl Into<String>): String = "chiplet".to_owned(),
+    }
+    and {
+        on_remap: Option<OnRemap> = None,
     }
 }
 
 impl Builder {
-    /// The machine to run on. Without it the running machine is detected.
-    pub fn topology(mut self, topology: Topology) -> Self {
-        self.topology = Some(topology);
-        self
-    }
-
-    /// Which cache makes a domain when the machine is detected. Default: [`LevelChoice::Auto`].
-    pub fn level(mut self, level: LevelChoice) -> Self {
-        self.level = level;
-        self
-    }
-
-    /// How tightly workers are tied. Default: [`Pin::Domain`], but [`Pin::None`] where a CPU quota leaves domains
-    /// without workers: other containers may have the same domain, and then only the kernel can move either. A topology
-    /// that is not this machine's is never pinned to.
-    pub fn pin(mut self, pin: Pin) -> Self {
-        self.pin = Some(pin);
-        self
-    }
-
-    /// Cores left free for the rest of the process (network threads, a runtime). Default: 0. They are taken
-    /// from the largest domains, and domain-pinned workers stay off them.
-    pub fn reserve_cores(mut self, cores: usize) -> Self {
-        self.reserve = cores;
-        self
-    }
-
-    /// At most this many workers. Without it: one for each usable core, within the container's CPU quota.
-    ///
-    /// Under a quota, workers are packed into the fewest domains that hold them: the quota bounds their time wherever
-    /// they run, and a domain of one worker cannot split a query. This bound spreads them evenly instead: each has the
-    /// largest share of a cache. For few domains give a smaller machine ([`Topology::restricted_to`]).
-    pub fn max_workers(mut self, workers: usize) -> Self {
-        self.max_workers = Some(workers);
-        self
-    }
-
-    /// How many threads may take tasks in place of each worker, one after the other, while tasks block
-    /// ([`Context::block_in_place`](chiplet_table::Context::block_in_place)). Default: 1. None is started before it is
-    /// needed; with 0 a task that blocks keeps its core.
-    pub fn substitutes(mut self, each: usize) -> Self {
-        self.substitutes = each;
-        self
-    }
-
-    /// Bytes of stack of each thread of the executor, as [`std::thread::Builder::stack_size`] takes them: for searches,
-    /// closures and destructors that recurse deeply. A stack that overflows ends the process, so less than 128 KiB
-    /// counts as that. Default: that of Rust's threads, 2 MiB unless `RUST_MIN_STACK` says otherwise.
-    pub fn stack_size(mut self, bytes: usize) -> Self {
-        self.stack_size = Some(bytes.max(SMALLEST_STACK));
-        self
-    }
-
-    /// Tasks that may wait in each domain for each worker of the one with the most; more are refused with `Overloaded`.
-    /// Default: 256, which is a wait of 25 ms at 100 us a query, however many workers there are.
-    /// [`Executor::queue_limit`] returns the resulting bound.
-    ///
-    /// ```
-    /// use chiplet_executor::{Executor, Topology};
-    ///
-    /// let machine = Topology::uniform(2, 4, 32 << 20);
-    /// let executor = Executor::builder().topology(machine).queue_per_worker(100).build()?;
-    /// assert_eq!(executor.queue_limit(), 400);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn queue_per_worker(mut self, tasks: usize) -> Self {
-        self.queue_per_worker = tasks;
-        self
-    }
-
-    /// Tasks that may wait in each domain, instead of what [`Builder::queue_per_worker`] makes it.
-    pub fn queue_limit(mut self, tasks: usize) -> Self {
-        self.queue_limit = Some(tasks);
-        self
-    }
-
-    /// Tasks of one table that may wait in a domain. Default: three quarters of the domain's limit. In any case the
-    /// last quarter of a queue is for tables with fewer waiting tasks than others, unless this limit alone leaves less.
-    pub fn table_queue_limit(mut self, tasks: usize) -> Self {
-        self.table_limit = Some(tasks);
-        self
-    }
-
-    /// The most that one query may ask for. Default: no limits. A query over one is refused with
-    /// [`SubmitError::OverLimit`](crate::SubmitError::OverLimit) when it is submitted.
-    pub fn limits(mut self, limits: QueryLimits) -> Self {
-        self.limits = limits;
-        self
-    }
-
-    /// How many queued tasks of one table a core may run in a row although older ones of other tables wait, so that it
-    /// goes on with what its private cache holds. Default 16; with 1, and with 0, tasks start in the order in which
-    /// they came. [`Builder::reorder`] bounds how long the older ones wait for that.
-    #[doc(hidden)]
-    pub fn run_length(mut self, tasks: u32) -> Self {
-        self.run_length = tasks;
-        self
-    }
-
-    /// How far a core may leave the order in which tasks came, to go on with the table that its private cache holds: a
-    /// task may go before one that waits up to `share` of its time longer. So no task waits more than `1 / (1 -
-    /// share)` times as long as in plain order. In `0.0..=0.9`; 0 is plain order, other values count as the nearest of
-    /// these, NaN as the default, 0.3.
-    ///
-    /// It is the most. Where runs of one table gain little, as measured, the order is nearer to plain order.
-    #[doc(hidden)]
-    pub fn reorder(mut self, share: f64) -> Self {
-        self.reorder = match share.is_nan() {
-            true => Self::default().reorder,
-            false => share.clamp(0.0, 0.9),
-        };
-        self
-    }
-
-    /// How long a task of [`Class::Bulk`](crate::Class::Bulk) gives way to interactive ones that wait in the same
-    /// domain. After that it is ordered as if it had come just then. Zero makes the classes equal; with `None` bulk
-    /// work is only done while no interactive task waits, which may be never.
-    ///
-    /// Default 100 ms: four times what a full queue of 100 us queries waits. So bulk work gives
-    /// way to a burst of interactive queries as long as it lasts, and only then to those who come in too fast for good.
-    pub fn bulk_wait(mut self, time: Option<Duration>) -> Self {
-        self.bulk_wait = time;
-        self
-    }
-
-    /// Windows, thresholds and mapping of placement.
-    pub fn planner(mut self, config: PlannerConfig) -> Self {
-        self.planner = config;
-        self
-    }
-
-    /// The price of crossing domains.
-    pub fn steal(mut self, config: StealConfig) -> Self {
-        self.steal = config;
-        self
-    }
-
-    /// When and how finely queries are split.
-    pub fn split(mut self, config: SplitConfig) -> Self {
-        self.split = config;
-        self
-    }
-
-    /// Bytes that copies of tables may take, beyond the first of each. Default: 0.
-    ///
-    /// Where a table's homes are on several sockets, its memory is near one of them. Within this budget each gets a
-    /// copy, if queries read enough of it there, and searches its own. A copy that is not used for ten minutes is given
-    /// up. A table that asks for more than three tenths of a socket's cores gets homes on all sockets, if a copy for
-    /// each fits.
-    pub fn memory_budget(mut self, bytes: u64) -> Self {
-        if let Some(limits) = &mut self.copies {
-            limits.budget = bytes;
-        }
-        self
-    }
-
-    /// How many bytes a second are copied at most when a table's memory follows its home to another socket; with `None`
-    /// it never does, and [`Builder::memory_budget`] counts for nothing. Default: 1 GB.
-    ///
-    /// One thread copies, where a machine has several sockets and a table says where its memory is
-    /// ([`Table::residence`](chiplet_table::Table::residence)): if its homes read four times its size from another
-    /// socket in a minute, at most once in ten minutes, and where there is room. Meanwhile there are two of it.
-    pub fn copy_rate(mut self, bytes: Option<u64>) -> Self {
-        let before = self.copies.unwrap_or_default();
-        self.copies = bytes.map(|rate| CopyLimits { rate, ..before });
-        self
-    }
-
-    /// Whether the system knows the NUMA nodes of a topology that is not this machine's: for tests.
-    #[doc(hidden)]
-    pub fn believe_nodes(mut self) -> Self {
-        self.believes_nodes = true;
-        self
-    }
-
     /// Called after each placement change, on the balancer's thread, with no lock held. The same is logged
     /// through `tracing` at `INFO`.
     ///
@@ -271,12 +198,6 @@ impl Builder {
     /// [`Executor::shutdown`].
     pub fn on_remap(mut self, callback: impl Fn(&RemapEvent) + Send + Sync + 'static) -> Self {
         self.on_remap = Some(Box::new(callback));
-        self
-    }
-
-    /// Prefix of the threads' names. Default: `chiplet`; the kernel shows 15 bytes.
-    pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.name = name.into();
         self
     }
 
@@ -290,39 +211,28 @@ impl Builder {
             Some(topology) => topology,
             None => Topology::detect(self.level)?,
         };
-        for (what, value) in [
+        let bounds = [
             ("queue_limit", self.queue_limit),
             ("queue_per_worker", Some(self.queue_per_worker)),
-            ("table_queue_limit", self.table_limit),
+            ("table_queue_limit", self.table_queue_limit),
             ("max_workers", self.max_workers),
-        ]
-        .into_iter()
-        .chain(self.limits.named())
-        {
-            if value == Some(0) {
-                return Err(BuildError::ZeroBound { what });
-            }
+        ];
+        let mut bounds = bounds.into_iter().chain(self.limits.named());
+        if let Some((what, _)) = bounds.find(|&(_, bound)| bound == Some(0)) {
+            return Err(BuildError::ZeroBound { what });
         }
         if self.name.contains('\0') {
             return Err(BuildError::NulInName { name: self.name });
         }
-        let plan = cores::choose(
-            &topology,
-            |_| true,
-            |_| true,
-            self.reserve,
-            self.max_workers,
-        )?;
-        let largest = plan
-            .iter()
-            .map(|domain| domain.cores.len())
-            .max()
-            .unwrap_or(1);
+        let (reserve, max_workers) = (self.reserve_cores, self.max_workers);
+        let plan = cores::choose(&topology, |_| true, |_| true, reserve, max_workers)?;
+        let sizes = plan.iter().map(|domain| domain.cores.len());
+        let largest = sizes.max().unwrap_or(1);
         let queue_limit = self
             .queue_limit
             .unwrap_or(self.queue_per_worker.saturating_mul(largest));
         let table_limit = self
-            .table_limit
+            .table_queue_limit
             .unwrap_or_else(|| Discipline::usual_table_limit(queue_limit))
             .min(queue_limit);
         let groups = groups(&topology, &plan);
@@ -335,7 +245,10 @@ impl Builder {
             processors: std::thread::available_parallelism().map_or(1, usize::from),
             discipline: Discipline {
                 run_length: self.run_length,
-                reorder: self.reorder,
+                reorder: match self.reorder.is_nan() {
+                    true => Discipline::REORDER,
+                    false => self.reorder.clamp(0.0, 0.9),
+                },
                 limit: queue_limit,
                 table_limit,
                 bulk_wait: self.bulk_wait,
@@ -348,33 +261,21 @@ impl Builder {
         let (hub, mut locals) = Hub::new(rules, groups);
         let substitutes = Substitutes::new(self.name.clone(), locals.split_off(hub.crew.workers()));
 
-        let tick = self
-            .planner
-            .windows
-            .fast_bucket()
-            .clamp(Duration::from_millis(1), Duration::from_secs(1));
+        let bucket = self.planner.windows.fast_bucket();
+        let tick = bucket.clamp(Duration::from_millis(1), Duration::from_secs(1));
         let topology = Arc::new(topology);
-        let pin = if topology.is_this_machine() {
-            self.pin
-                .unwrap_or_else(|| cores::usual_pin(&topology, self.reserve))
-        } else {
-            Pin::None
+        let pin = match topology.is_this_machine() {
+            true => self.pin,
+            false => Some(Pin::None),
         };
-        let options = WorkerOptions {
-            pin,
-            reserve: self.reserve,
-            max_workers: self.max_workers,
-        };
-        let nodes = Nodes::of(&topology, self.believes_nodes);
-        let copies = self.copies.filter(|_| nodes.matter());
+        let pin = pin.unwrap_or_else(|| cores::usual_pin(&topology, reserve));
+        let nodes = Nodes::of(&topology, self.believe_nodes);
+        let copy_rate = self.copy_rate.filter(|_| nodes.matter());
         let mut planner = Planner::new(self.planner, workers::specs(&plan, &topology));
-        planner.set_memory_budget(copies.map_or(0, |limits| limits.budget));
-        let balancer = Arc::new(Balancer::new(
-            planner,
-            Workers::new(Arc::clone(&topology), options),
-            tick,
-            hub.clock().clone(),
-        ));
+        planner.set_memory_budget(copy_rate.map_or(0, |_| self.memory_budget));
+        let workers = Workers::new(Arc::clone(&topology), pin, (reserve, max_workers));
+        let clock = hub.clock().clone();
+        let balancer = Arc::new(Balancer::new(planner, workers, tick, clock));
         if nodes.matter() && numa_balancing() == Some(true) {
             tracing::warn!(
                 "automatic NUMA balancing is on: it takes pages of tables away for a while to see who reads them; build and \
@@ -383,7 +284,7 @@ impl Builder {
             );
         }
         let engine = Arc::new(Engine::new(EngineParts {
-            stack_size: self.stack_size,
+            stack_size: self.stack_size.map(|bytes| bytes.max(SMALLEST_STACK)),
             nodes,
             split: self.split,
             hub,
@@ -394,67 +295,55 @@ impl Builder {
             topology,
         }));
 
-        let places = Place::all(&plan, pin);
+        let threads = &engine.threads;
+        let name = |what: &str| format!("{}-{what}", self.name);
+        let failed = |name: String, source| {
+            // Those that have been started have nothing to do, so they end at once. The last worker stops the timer.
+            engine.hub.close();
+            balancer.stop();
+            threads.join_until(now() + A_YEAR);
+            BuildError::Spawn { name, source }
+        };
+        let start = |name: String, body: Body| {
+            let started = threads.spawn(name.clone(), body);
+            started.map_err(|source| failed(name, source))
+        };
         let (report, reports) = mpsc::channel();
-        let threads = Arc::clone(&engine.threads);
-        for (place, local) in places.into_iter().zip(locals) {
-            let name = format!("{}-{}-{}", self.name, place.domain.0, local.worker);
+        for (pinned, local) in PinnedWorker::all(&plan, pin).into_iter().zip(locals) {
+            let name = name(&format!("{}-{}", pinned.info.domain.0, local.worker));
             let worker = Worker::new(Arc::clone(&engine), local);
             let report = report.clone();
             let body = move || {
                 // The receiver is gone only if building has failed, and then the hub is closed.
-                let _ = report.send(place.pin(worker.index()));
+                let _ = report.send(pinned.pin_this());
                 drop(report);
                 worker.run();
             };
-            if let Err(source) = threads.spawn(name.clone(), body) {
-                engine.hub.close();
-                // They have nothing to do, so they end at once.
-                threads.join_until(now() + A_YEAR);
-                return Err(BuildError::Spawn { name, source });
-            }
+            start(name, Box::new(body))?;
         }
         drop(report);
         let mut workers: Vec<PinnedWorker> = std::iter::from_fn(|| reports.recv().ok()).collect();
         workers.sort_by_key(|worker| worker.info.index);
-        balancer.add_workers(workers);
+        balancer.workers(|all| all.add(workers));
 
         let watching = Arc::clone(&engine);
         let (balancing, balanced) = (Arc::clone(&balancer), Arc::clone(&engine));
         // The thread owns the callback: one that keeps the executor lets go of it when a shutdown ends the thread.
         let on_remap = self.on_remap;
-        let mut bodies: Vec<(&str, Body)> = vec![
-            (
-                "balance",
-                Box::new(move || balancing.run(&balanced, on_remap)),
-            ),
-            ("watch", Box::new(move || watching.watch())),
-        ];
-        if let Some(limits) = copies {
+        let balance = move || balancing.run(&balanced, on_remap);
+        start(name("balance"), Box::new(balance))?;
+        start(name("watch"), Box::new(move || watching.watch()))?;
+        if let Some(rate) = copy_rate {
             let copier = Copier {
                 engine: Arc::clone(&engine),
                 balancer: Arc::clone(&balancer),
-                limits,
+                rate,
             };
-            bodies.push(("copy", Box::new(move || copier.run())));
+            start(name("copy"), Box::new(move || copier.run()))?;
         }
-        let name = |what: &str| format!("{}-{what}", self.name);
-        let others = bodies
-            .into_iter()
-            .map(|(what, body)| (name(what), threads.spawn(name(what), body)));
-        let timers = (0..timer::THREADS).map(|_| {
+        for _ in 0..timer::THREADS {
             let started = threads.start_timer(name("timer"), Arc::clone(&engine.timer));
-            (name("timer"), started)
-        });
-        // Each is started when it comes to it.
-        for (name, started) in others.chain(timers) {
-            if let Err(source) = started {
-                // The workers leave, and the last of them stops the timer.
-                engine.hub.close();
-                balancer.stop();
-                threads.join_until(now() + A_YEAR);
-                return Err(BuildError::Spawn { name, source });
-            }
+            started.map_err(|source| failed(name("timer"), source))?;
         }
         Ok(Executor::new(engine, balancer, self.limits))
     }

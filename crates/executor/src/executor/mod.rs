@@ -2,9 +2,7 @@
 
 pub(crate) mod builder;
 pub(crate) mod shutdown;
-mod submit_batch;
-mod submit_block;
-mod submit_over;
+mod submit_many;
 mod table_options;
 
 use std::sync::Arc;
@@ -93,13 +91,8 @@ impl Executor {
 
     /// Adds a table that only closures search ([`Executor::spawn`]), of about `size_bytes` bytes.
     pub fn add_closure_table(&self, name: impl Into<Arc<str>>, size_bytes: u64) -> TableId {
-        let memory = (size_bytes, None);
-        self.add(
-            name.into(),
-            Index::default(),
-            memory,
-            TableOptions::default(),
-        )
+        let (memory, options) = ((size_bytes, None), TableOptions::new());
+        self.add(name.into(), Index::default(), memory, options)
     }
 
     /// The balancer, unless a lock that it takes may have been held at a fork, for ever.
@@ -113,14 +106,16 @@ impl Executor {
         &self,
         name: Arc<str>,
         index: Index,
-        memory: (u64, Option<u32>),
+        (size_bytes, package): (u64, Option<u32>),
         options: TableOptions,
     ) -> TableId {
         let balancer = self.balancer();
-        let id = self.engine.registry.reserve();
         let registry = &self.engine.registry;
-        let publish = |homes| registry.publish(id, name, index, options, homes);
-        balancer.add_table(id, memory, publish);
+        let id = registry.reserve();
+        balancer.planner(|planner| {
+            let homes = planner.add_table_on(id, size_bytes, package);
+            registry.publish(id, name, index, options, homes);
+        });
         id
     }
 
@@ -138,7 +133,10 @@ impl Executor {
     /// ```
     #[must_use]
     pub fn nodes_for(&self, size_bytes: u64) -> Vec<u32> {
-        self.nodes_near(&self.balancer().home_for(size_bytes))
+        let home = self
+            .balancer()
+            .planner(|planner| planner.home_for(size_bytes));
+        self.nodes_near(&home)
     }
 
     /// The NUMA nodes on which another index for `table` should have its memory ([`Executor::replace_table`]): those of
@@ -195,14 +193,11 @@ impl Executor {
     ) -> Result<(), Refused<Arc<dyn Table>, TableError>> {
         let placed = self.engine.placed(index.into_table());
         let memory = (placed.bytes, placed.package);
-        let replace = || {
-            self.engine
-                .registry
-                .replace(table, |before| match before.main() {
-                    Some(_) => Ok(Index::new(placed.clone())),
-                    None => Err(TableError::NoIndex),
-                })
+        let next = |before: &Index| match before.main() {
+            Some(_) => Ok(Index::new(placed.clone())),
+            None => Err(TableError::NoIndex),
         };
+        let replace = || self.engine.registry.replace(table, next);
         let replaced = self
             .find_to_change(table)
             .and_then(|_| self.balancer.replace_table(table, memory, replace));
@@ -264,29 +259,24 @@ impl Executor {
         let entry = match self.find_index(table, std::slice::from_ref(&query)) {
             Ok(entry) => entry,
             Err(reason) => {
-                return Err(Refused {
-                    reason,
-                    input: query,
-                });
+                let input = query;
+                return Err(Refused { reason, input });
             }
         };
         let (class, expires) = (query.requested_class(), query.expires());
         let effort = expires.map(|at| search::effort(&query, at.saturating_duration_since(now())));
         let header = self.header(entry, class, expires, effort);
         let task = Arc::new(search::task(header, query));
-        match self
+        let admitted = self
             .engine
-            .admit(&task.header, Arc::clone(&task) as _, patient)
-        {
+            .admit(&task.header, Arc::clone(&task) as _, patient);
+        match admitted {
             Ok(()) => Ok(Ticket::live(task)),
             Err(reason) => {
                 // Refused tasks are in no queue, so this is the only reference; the copy is for the compiler.
-                let query = Arc::try_unwrap(task)
+                let input = Arc::try_unwrap(task)
                     .map_or_else(|task| task.work.query.clone(), |task| task.work.query);
-                Err(Refused {
-                    reason,
-                    input: query,
-                })
+                Err(Refused { reason, input })
             }
         }
     }
@@ -349,10 +339,10 @@ impl Executor {
         let effort = deadline.map(|at| Effort::new(at.saturating_duration_since(now()), 0, false));
         let header = self.header(entry, None, deadline, effort);
         let task = Arc::new(Live::new(header, Closure, code));
-        match self
+        let admitted = self
             .engine
-            .admit(&task.header, Arc::clone(&task) as _, patient)
-        {
+            .admit(&task.header, Arc::clone(&task) as _, patient);
+        match admitted {
             Ok(()) => Ok(Ticket::live(task)),
             Err(reason) => match task.take_code() {
                 Some(input) => Err(Refused { reason, input }),
@@ -421,7 +411,7 @@ impl Executor {
 
     /// The placement in force.
     pub fn placement(&self) -> Arc<Placement> {
-        self.balancer().view().placement
+        self.balancer().view().0
     }
 
     /// The machine this executor runs on.
@@ -437,7 +427,7 @@ impl Executor {
 
     /// The workers and what the operating system granted each, at this moment.
     pub fn workers(&self) -> Vec<WorkerInfo> {
-        self.balancer().workers()
+        self.balancer().workers(|workers| workers.infos())
     }
 
     /// The logical cpus of its [`Executor::topology`] that the executor may use and no worker at work is tied to,
@@ -464,7 +454,7 @@ impl Executor {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn free_cpus(&self) -> Vec<u32> {
-        self.balancer().free_cpus()
+        self.balancer().workers(|workers| workers.free_cpus())
     }
 
     /// Uses only these cpus of its [`Executor::topology`] from now on, so that a service can give cores back while it

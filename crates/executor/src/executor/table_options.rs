@@ -42,7 +42,8 @@ impl Executor {
     /// [`TableError`].
     pub fn set_table_size(&self, table: TableId, size_bytes: u64) -> Result<(), TableError> {
         self.find_to_change(table)?;
-        self.balancer.set_size(table, size_bytes);
+        self.balancer
+            .planner(|planner| planner.set_size(table, size_bytes));
         Ok(())
     }
 

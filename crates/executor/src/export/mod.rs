@@ -11,10 +11,18 @@ use std::sync::Arc;
 use metrics::{Label, Unit};
 
 use self::page::{Labels, Levels, Page};
+use crate::counts::Steals;
 use crate::snapshot::{DomainSnapshot, Snapshot, TableSnapshot};
 
 /// Tables that have a label of their own if [`MetricsExport::tables`] says nothing else.
 const TABLES: usize = 100;
+
+const COUNT: Option<Unit> = Some(Unit::Count);
+const BYTES: Option<Unit> = Some(Unit::Bytes);
+const SECONDS: Option<Unit> = Some(Unit::Seconds);
+
+/// How tasks end.
+const ENDS: [&str; 4] = ["done", "expired", "cancelled", "panicked"];
 
 /// The label of the tables that have none of their own.
 const OTHER: &str = "other";
@@ -108,244 +116,141 @@ fn busiest(tables: &[TableSnapshot], most: usize) -> HashSet<&str> {
     names.collect()
 }
 
-/// What is counted of the executor as a whole.
-fn all(page: &mut Page<'_>, grown: &Snapshot) {
-    let total = &grown.total;
-    page.counters(
-        "chiplet_accepted_total",
-        Unit::Count,
-        "Queries accepted, of removed tables too",
-        whole(total.accepted),
-    );
-    let ends = [
-        ("done", total.done),
-        ("expired", total.expired),
-        ("cancelled", total.cancelled),
-        ("panicked", total.panicked),
-    ];
-    page.counters(
-        "chiplet_queries_total",
-        Unit::Count,
-        "Queries ended, by how, of removed tables too",
-        ends.map(|(end, count)| (vec![Label::new("end", end)], count)),
-    );
-    page.counters(
-        "chiplet_shed_total",
-        Unit::Count,
-        "Queries refused because a queue was full, of removed tables too",
-        whole(total.shed),
-    );
-    page.levels(
-        "chiplet_running",
-        Some(Unit::Count),
-        "Queries started and not ended",
-        whole(total.running as f64),
-    );
-    page.counters(
-        "chiplet_remaps_total",
-        Unit::Count,
-        "Changes of placement that traffic caused",
-        whole(grown.remaps),
-    );
-    page.levels(
-        "chiplet_placement_version",
-        None,
-        "Version of the placement in force",
-        whole(grown.placement.version() as f64),
-    );
-    page.counters(
-        "chiplet_copied_tables_total",
-        Unit::Count,
-        "Tables copied to the memory of another socket",
-        whole(grown.copied_tables),
-    );
-    page.counters(
-        "chiplet_copied_bytes_total",
-        Unit::Bytes,
-        "Bytes of the tables copied to the memory of another socket",
-        whole(grown.copied_bytes),
-    );
+/// The metrics of each of `all`, a row each: what it is (a method of [`Page`]), its name, its unit, its values, each
+/// with further labels, and what it says.
+macro_rules! rows {
+    ($page:ident, $all:expr, $labels:expr, |$one:ident| {
+        $($kind:ident $name:literal, $unit:expr, $values:expr, $help:literal;)*
+    }) => {
+        $(
+            let values = $all.iter().flat_map(|$one| {
+                let of = move |(further, value)| ([$labels($one), further].concat(), value);
+                $values.into_iter().map(of)
+            });
+            $page.$kind($name, $unit, $help, values);
+        )*
+    };
 }
 
-/// Of each domain or table its label and a value.
-fn each<'s, S, T>(
-    all: &'s [S],
-    label: impl Fn(&S) -> Label + 's,
-    value: impl Fn(&'s S) -> T + 's,
-) -> impl Iterator<Item = (Labels, T)> + 's {
-    all.iter().map(move |one| (vec![label(one)], value(one)))
-}
-
-/// A value without labels.
-fn whole<T>(value: T) -> [(Labels, T); 1] {
+/// A value without further labels.
+fn one<T>(value: T) -> [(Labels, T); 1] {
     [(Labels::new(), value)]
 }
 
+/// Values that a further label tells apart.
+fn by<const N: usize>(
+    key: &'static str,
+    names: [&'static str; N],
+    values: [u64; N],
+) -> impl IntoIterator<Item = (Labels, u64)> {
+    let labels = names.map(|name| vec![Label::new(key, name)]);
+    labels.into_iter().zip(values)
+}
+
+/// What is counted of the executor as a whole.
+fn all(page: &mut Page<'_>, grown: &Snapshot) {
+    let (whole, total) = (|_: &Snapshot| Labels::new(), &grown.total);
+    let grown = std::slice::from_ref(grown);
+    rows!(page, grown, whole, |all| {
+        counters "chiplet_accepted_total", COUNT, one(total.accepted),
+            "Queries accepted, of removed tables too";
+        counters "chiplet_queries_total", COUNT,
+            by("end", ENDS, [total.done, total.expired, total.cancelled, total.panicked]),
+            "Queries ended, by how, of removed tables too";
+        counters "chiplet_shed_total", COUNT, one(total.shed),
+            "Queries refused because a queue was full, of removed tables too";
+        levels "chiplet_running", COUNT, one(total.running as f64),
+            "Queries started and not ended";
+        counters "chiplet_remaps_total", COUNT, one(all.remaps),
+            "Changes of placement that traffic caused";
+        levels "chiplet_placement_version", None, one(all.placement.version() as f64),
+            "Version of the placement in force";
+        counters "chiplet_copied_tables_total", COUNT, one(all.copied_tables),
+            "Tables copied to the memory of another socket";
+        counters "chiplet_copied_bytes_total", BYTES, one(all.copied_bytes),
+            "Bytes of the tables copied to the memory of another socket";
+    });
+}
+
+/// Where tasks were taken from.
+fn taken(steals: Steals) -> [u64; 3] {
+    [steals.own, steals.domain, steals.remote]
+}
+
+/// Why they were away from home before that.
+fn moved(steals: Steals) -> [u64; 2] {
+    [steals.rebalanced, steals.overflow]
+}
+
 fn domains(page: &mut Page<'_>, domains: &[DomainSnapshot]) {
-    let label = |domain: &DomainSnapshot| Label::new("domain", domain.id.0.to_string());
-    page.levels(
-        "chiplet_domain_queue_depth",
-        Some(Unit::Count),
-        "Queries that wait in a domain",
-        each(domains, label, |domain| domain.queued as f64),
-    );
-    page.levels(
-        "chiplet_domain_workers",
-        Some(Unit::Count),
-        "Workers at work in a domain",
-        each(domains, label, |domain| domain.workers as f64),
-    );
-    page.levels(
-        "chiplet_domain_workers_busy",
-        Some(Unit::Count),
-        "Workers on a query now",
-        each(domains, label, |domain| domain.busy_workers as f64),
-    );
-    page.counters(
-        "chiplet_domain_queries_total",
-        Unit::Count,
-        "Queries that a domain's workers ended, by how",
-        domains.iter().flat_map(|domain| {
-            let ends = [
-                ("done", domain.done),
-                ("expired", domain.expired),
-                ("cancelled", domain.cancelled),
-                ("panicked", domain.panicked),
-            ];
-            ends.map(|(end, count)| (vec![label(domain), Label::new("end", end)], count))
-        }),
-    );
-    page.counters(
-        "chiplet_domain_shed_total",
-        Unit::Count,
-        "Queries refused because a domain's queue, or the table's share of it, was full",
-        each(domains, label, |domain| domain.shed),
-    );
-    page.counters(
-        "chiplet_domain_steals_total",
-        Unit::Count,
-        "Where a domain's workers took tasks from: their own queue at home, their domain, another domain",
-        domains.iter().flat_map(|domain| {
-            let steals = [
-                ("own", domain.steals.own),
-                ("domain", domain.steals.domain),
-                ("remote", domain.steals.remote),
-            ];
-            steals.map(|(level, count)| (vec![label(domain), Label::new("level", level)], count))
-        }),
-    );
-    page.counters(
-        "chiplet_domain_moved_total",
-        Unit::Count,
-        "Tasks that their submit moved to a domain: their home had a longer wait, or was full",
-        domains.iter().flat_map(|domain| {
-            let moved = [
-                ("rebalanced", domain.steals.rebalanced),
-                ("overflow", domain.steals.overflow),
-            ];
-            moved.map(|(why, count)| (vec![label(domain), Label::new("reason", why)], count))
-        }),
-    );
-    page.times(
-        "chiplet_domain_busy_seconds",
-        "Time of a domain's workers on tasks, summed: it only grows",
-        each(domains, label, |domain| domain.busy),
-    );
-    page.latencies(
-        "chiplet_domain_wait_seconds",
-        "From submission to start",
-        each(domains, label, |domain| &domain.wait),
-    );
-    page.latencies(
-        "chiplet_domain_service_seconds",
-        "From start to answer",
-        each(domains, label, |domain| &domain.service),
-    );
+    let label = |domain: &DomainSnapshot| vec![Label::new("domain", domain.id.0.to_string())];
+    rows!(page, domains, label, |domain| {
+        levels "chiplet_domain_queue_depth", COUNT, one(domain.queued as f64),
+            "Queries that wait in a domain";
+        levels "chiplet_domain_workers", COUNT, one(domain.workers as f64),
+            "Workers at work in a domain";
+        levels "chiplet_domain_workers_busy", COUNT, one(domain.busy_workers as f64),
+            "Workers on a query now";
+        counters "chiplet_domain_queries_total", COUNT,
+            by("end", ENDS, [domain.done, domain.expired, domain.cancelled, domain.panicked]),
+            "Queries that a domain's workers ended, by how";
+        counters "chiplet_domain_shed_total", COUNT, one(domain.shed),
+            "Queries refused because a domain's queue, or the table's share of it, was full";
+        counters "chiplet_domain_steals_total", COUNT,
+            by("level", ["own", "domain", "remote"], taken(domain.steals)),
+            "Where a domain's workers took tasks from: their own queue at home, their domain, another domain";
+        counters "chiplet_domain_moved_total", COUNT,
+            by("reason", ["rebalanced", "overflow"], moved(domain.steals)),
+            "Tasks that their submit moved to a domain: their home had a longer wait, or was full";
+        times "chiplet_domain_busy_seconds", SECONDS, one(domain.busy),
+            "Time of a domain's workers on tasks, summed: it only grows";
+        latencies "chiplet_domain_wait_seconds", SECONDS, one(&domain.wait),
+            "From submission to start";
+        latencies "chiplet_domain_service_seconds", SECONDS, one(&domain.service),
+            "From start to answer";
+    });
 }
 
 fn tables(page: &mut Page<'_>, tables: &[TableSnapshot], own: &HashSet<&str>) {
     let label = |table: &TableSnapshot| match own.contains(&*table.name) {
-        true => Label::new("table", Arc::clone(&table.name)),
-        false => Label::new("table", OTHER),
+        true => vec![Label::new("table", Arc::clone(&table.name))],
+        false => vec![Label::new("table", OTHER)],
     };
-    page.levels(
-        "chiplet_table_traffic_bytes_per_second",
-        None,
-        "What a table's queries read, over the slow window",
-        each(tables, label, |table| table.traffic.slow),
-    );
-    page.levels(
-        "chiplet_table_load_cores",
-        None,
-        "Core-seconds a second that a table asks for, served and refused, over the slow window",
-        each(tables, label, |table| table.load.slow),
-    );
-    page.levels(
-        "chiplet_table_queue_depth",
-        Some(Unit::Count),
-        "A table's queries that wait",
-        each(tables, label, |table| table.counts.queued as f64),
-    );
-    page.levels(
-        "chiplet_table_home_share",
-        None,
-        "The part of a table's queries that a domain is home to, 1 for all",
-        tables.iter().flat_map(|table| {
-            table.homes.iter().map(|home| {
-                let domain = Label::new("domain", home.domain.0.to_string());
-                (vec![label(table), domain], home.share())
-            })
-        }),
-    );
-    page.levels(
-        "chiplet_table_node_bytes",
-        Some(Unit::Bytes),
-        "A table's memory on a NUMA node, as of when it was added, replaced or last copied",
-        tables.iter().flat_map(|table| {
-            table.memory.iter().map(|&(node, bytes)| {
-                let node = Label::new("node", node.to_string());
-                (vec![label(table), node], bytes as f64)
-            })
-        }),
-    );
-    page.counters(
-        "chiplet_table_queries_total",
-        Unit::Count,
-        "A table's queries that were answered",
-        each(tables, label, |table| table.counts.done),
-    );
-    page.counters(
-        "chiplet_table_expired_total",
-        Unit::Count,
-        "A table's queries that their deadline ended",
-        each(tables, label, |table| table.counts.expired),
-    );
-    page.counters(
-        "chiplet_table_cancelled_total",
-        Unit::Count,
-        "A table's queries that nobody waited for any more, or that a shutdown ended",
-        each(tables, label, |table| table.counts.cancelled),
-    );
-    page.counters(
-        "chiplet_table_panicked_total",
-        Unit::Count,
-        "A table's queries that panicked",
-        each(tables, label, |table| table.counts.panicked),
-    );
-    page.counters(
-        "chiplet_table_shed_total",
-        Unit::Count,
-        "A table's queries that were refused because a queue was full",
-        each(tables, label, |table| table.counts.shed),
-    );
-    page.latencies(
-        "chiplet_table_wait_seconds",
-        "From submission to start",
-        each(tables, label, |table| &table.wait),
-    );
-    page.latencies(
-        "chiplet_table_service_seconds",
-        "From start to answer",
-        each(tables, label, |table| &table.service),
-    );
+    let numbered = |key: &'static str, number: u32| vec![Label::new(key, number.to_string())];
+    let shares = |table: &TableSnapshot| {
+        let homes = table.homes.iter();
+        let shares = homes.map(|home| (numbered("domain", home.domain.0), home.share()));
+        shares.collect::<Vec<_>>()
+    };
+    let memory = |table: &TableSnapshot| {
+        let nodes = table.memory.iter();
+        let bytes = nodes.map(|&(node, bytes)| (numbered("node", node), bytes as f64));
+        bytes.collect::<Vec<_>>()
+    };
+    rows!(page, tables, label, |table| {
+        levels "chiplet_table_traffic_bytes_per_second", None, one(table.traffic.slow),
+            "What a table's queries read, over the slow window";
+        levels "chiplet_table_load_cores", None, one(table.load.slow),
+            "Core-seconds a second that a table asks for, served and refused, over the slow window";
+        levels "chiplet_table_queue_depth", COUNT, one(table.counts.queued as f64),
+            "A table's queries that wait";
+        levels "chiplet_table_home_share", None, shares(table),
+            "The part of a table's queries that a domain is home to, 1 for all";
+        levels "chiplet_table_node_bytes", BYTES, memory(table),
+            "A table's memory on a NUMA node, as of when it was added, replaced or last copied";
+        counters "chiplet_table_queries_total", COUNT, one(table.counts.done),
+            "A table's queries that were answered";
+        counters "chiplet_table_expired_total", COUNT, one(table.counts.expired),
+            "A table's queries that their deadline ended";
+        counters "chiplet_table_cancelled_total", COUNT, one(table.counts.cancelled),
+            "A table's queries that nobody waited for any more, or that a shutdown ended";
+        counters "chiplet_table_panicked_total", COUNT, one(table.counts.panicked),
+            "A table's queries that panicked";
+        counters "chiplet_table_shed_total", COUNT, one(table.counts.shed),
+            "A table's queries that were refused because a queue was full";
+        latencies "chiplet_table_wait_seconds", SECONDS, one(&table.wait),
+            "From submission to start";
+        latencies "chiplet_table_service_seconds", SECONDS, one(&table.service),
+            "From start to answer";
+    });
 }

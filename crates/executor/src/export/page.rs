@@ -1,7 +1,5 @@
 //! One export to a recorder: each metric with its unit, its description and its values.
 
-use std::borrow::Cow;
-use std::collections::hash_map::Entry;
 use std::time::Duration;
 
 use metrics::{Key, KeyName, Label, Level, Metadata, Recorder, Unit};
@@ -43,13 +41,13 @@ impl<'a> Page<'a> {
     pub(super) fn counters(
         &self,
         name: impl Into<KeyName>,
-        unit: Unit,
+        unit: Option<Unit>,
         help: &'static str,
         grown: impl IntoIterator<Item = (Labels, u64)>,
     ) {
         let name = name.into();
         self.recorder
-            .describe_counter(name.clone(), Some(unit), help.into());
+            .describe_counter(name.clone(), unit, help.into());
         for (labels, grown) in grown {
             // Also by nothing: then it is there from the beginning, and an exporter sees that it is in use.
             self.recorder
@@ -62,12 +60,13 @@ impl<'a> Page<'a> {
     pub(super) fn times(
         &self,
         name: impl Into<KeyName>,
+        unit: Option<Unit>,
         help: &'static str,
         grown: impl IntoIterator<Item = (Labels, Duration)>,
     ) {
         let name = name.into();
         self.recorder
-            .describe_gauge(name.clone(), Some(Unit::Seconds), help.into());
+            .describe_gauge(name.clone(), unit, help.into());
         for (labels, grown) in grown {
             self.recorder
                 .register_gauge(&Key::from_parts(name.clone(), labels), &ORIGIN)
@@ -98,17 +97,13 @@ impl<'a> Page<'a> {
     pub(super) fn latencies<'l>(
         &mut self,
         name: &'static str,
+        unit: Option<Unit>,
         help: &'static str,
         came: impl IntoIterator<Item = (Labels, &'l Latencies)>,
     ) {
-        let mut merged: FxHashMap<Labels, Cow<'l, Latencies>> = FxHashMap::default();
+        let mut merged: FxHashMap<Labels, Latencies> = FxHashMap::default();
         for (labels, came) in came {
-            match merged.entry(labels) {
-                Entry::Occupied(mut with) => with.get_mut().to_mut().absorb(came),
-                Entry::Vacant(first) => {
-                    first.insert(Cow::Borrowed(came));
-                }
-            }
+            merged.entry(labels).or_default().absorb(came);
         }
         let quantiles = merged.iter().flat_map(|(labels, came)| {
             QUANTILES.map(|(quantile, percent)| {
@@ -117,15 +112,12 @@ impl<'a> Page<'a> {
                 (labels, came.percentile(percent).as_secs_f64())
             })
         });
-        self.levels(name, Some(Unit::Seconds), help, quantiles);
-        let counts = merged
-            .iter()
-            .map(|(labels, came)| (labels.clone(), came.count()));
-        self.counters(format!("{name}_count"), Unit::Count, help, counts);
-        let sums = merged
-            .iter()
-            .map(|(labels, came)| (labels.clone(), came.sum()));
-        self.times(format!("{name}_sum"), help, sums);
+        self.levels(name, unit, help, quantiles);
+        let all = || merged.iter();
+        let counts = all().map(|(labels, came)| (labels.clone(), came.count()));
+        self.counters(format!("{name}_count"), Some(Unit::Count), help, counts);
+        let sums = all().map(|(labels, came)| (labels.clone(), came.sum()));
+        self.times(format!("{name}_sum"), unit, help, sums);
     }
 
     /// Sets the gauges, those to zero that the last export has set and this one has not. Returns what it has set.

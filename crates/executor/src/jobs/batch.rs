@@ -69,17 +69,18 @@ impl Load for Batch {
         table: &dyn Table,
         queries: Range<usize>,
         context: &mut Context<'_>,
+        why: &dyn Fn(SearchError) -> Error,
         found: &mut Answers,
     ) {
         let queries = &self.0[queries];
         if let [query] = queries {
-            found.push(guarded(|| Ok(table.search(query, context)?)));
+            found.push(guarded(|| table.search(query, context).map_err(why)));
             return;
         }
         let answers = guarded(|| Ok(table.search_batch(queries, context)));
         let failure = match answers {
             Ok(answers) if answers.len() == queries.len() => {
-                found.extend(answers.into_iter().map(|answer| Ok(answer?)));
+                found.extend(answers.into_iter().map(|answer| answer.map_err(why)));
                 return;
             }
             Ok(answers) => miscounted(answers.len(), queries.len()),
@@ -92,17 +93,10 @@ impl Load for Batch {
         found.resize(found.len() + count, Err(error.clone()));
     }
 
-    fn explain(found: &mut Answers, reason: &Error) {
-        let stopped = |answer: &&mut _| matches!(answer, Err(Error::Search(SearchError::Stopped)));
-        for answer in found.iter_mut().filter(stopped) {
-            *answer = Err(reason.clone());
-        }
-    }
-
     fn put(&self, answers: &mut Answers, first: usize, found: &mut Answers) -> Served {
         let mut ends = Served::default();
         for (place, answer) in answers[first..].iter_mut().zip(found.drain(..)) {
-            ends.count(End::of(&answer));
+            ends.count(End::of(&answer), 1);
             *place = answer;
         }
         ends

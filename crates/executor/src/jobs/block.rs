@@ -4,7 +4,6 @@
 //! keeps the queries that it asks, whose vectors it overwrites, and a piece of the answers, which is copied when it is
 //! settled. So no query takes an allocation.
 
-use std::convert::Infallible;
 use std::ops::Range;
 use std::time::Instant;
 
@@ -64,8 +63,8 @@ impl BlockAnswers {
         let hits = match hits {
             Ok(hits) => &hits[..hits.len().min(self.k)],
             Err(error) => {
-                self.failed.push((row..row + 1, error));
-                &[]
+                self.fail(row, &error);
+                return true;
             }
         };
         self.found[row] = hits.len() as u32;
@@ -79,20 +78,21 @@ impl BlockAnswers {
         true
     }
 
+    /// A row that has no answer has ended so. It is told with the row before it, if that has ended alike just now.
+    fn fail(&mut self, row: usize, error: &Error) {
+        self.found[row] = 0;
+        match self.failed.last_mut() {
+            Some((rows, before)) if rows.end == row && before == error => rows.end += 1,
+            _ => self.failed.push((row..row + 1, error.clone())),
+        }
+    }
+
     /// Rows of `among` that have no answer have ended so.
     fn fail_unanswered(&mut self, among: Range<usize>, error: &Error) {
-        let mut row = among.start;
-        while row < among.end {
-            let rest = &mut self.found[row..among.end];
-            let count = rest
-                .iter()
-                .take_while(|&&found| found == UNANSWERED)
-                .count();
-            rest[..count].fill(0);
-            if count > 0 {
-                self.failed.push((row..row + count, error.clone()));
+        for row in among {
+            if self.found[row] == UNANSWERED {
+                self.fail(row, error);
             }
-            row += count.max(1);
         }
     }
 
@@ -130,6 +130,7 @@ impl Load for Block {
         table: &dyn Table,
         queries: Range<usize>,
         context: &mut Context<'_>,
+        why: &dyn Fn(SearchError) -> Error,
         found: &mut Found,
     ) {
         let Found {
@@ -143,8 +144,7 @@ impl Load for Block {
         let searched = guarded(|| {
             self.ask(queries, asked)?;
             table.search_each(&asked[..count], context, &mut |number, hits| {
-                let is_first =
-                    number < count && rows.answer(first + number, hits.map_err(Error::Search));
+                let is_first = number < count && rows.answer(first + number, hits.map_err(why));
                 answers += usize::from(is_first);
             });
             Ok(())
@@ -161,14 +161,6 @@ impl Load for Block {
         let first = found.rows.found.len();
         found.rows.resize(first + count);
         found.rows.fail_unanswered(first..first + count, error);
-    }
-
-    fn explain(found: &mut Found, reason: &Error) {
-        for (_, error) in &mut found.rows.failed {
-            if *error == Error::Search(SearchError::Stopped) {
-                *error = reason.clone();
-            }
-        }
     }
 
     fn put(&self, answers: &mut BlockAnswers, first: usize, found: &mut Found) -> Served {
@@ -189,14 +181,11 @@ impl Load for Block {
         let mut failed = 0;
         for (at, error) in rows.failed.drain(..) {
             failed += at.len();
-            let error: Result<Infallible, Error> = Err(error);
-            ends.count_many(End::of(&error), at.len() as u64);
-            let Err(error) = error;
-            answers
-                .failed
-                .push((first + at.start..first + at.end, error));
+            ends.count(End::by(&error), at.len() as u64);
+            let at = first + at.start..first + at.end;
+            answers.failed.push((at, error));
         }
-        ends.done += (count - failed) as u64;
+        ends.count(End::Done, (count - failed) as u64);
         rows.ids.clear();
         rows.distances.clear();
         rows.found.clear();

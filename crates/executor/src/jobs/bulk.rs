@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use chiplet_policy::{LeftHome, StealLevel, Time};
 use chiplet_table::host::contain;
-use chiplet_table::{Context, Table};
+use chiplet_table::{Context, SearchError, Table};
 
 use super::guarded;
 use super::host::in_context;
@@ -74,20 +74,19 @@ pub(crate) trait Load: Send + Sync + Sized + 'static {
     /// When a query has expired.
     fn expires(&self, number: usize) -> Option<Instant>;
 
-    /// Answers `queries` in one call of the table, into `found`. A panic is an error of each that has no answer.
+    /// Answers `queries` in one call of the table, into `found`. A panic is an error of each that has no answer. What
+    /// the table says of a query it tells as `why` has it.
     fn answer(
         &self,
         table: &dyn Table,
         queries: Range<usize>,
         context: &mut Context<'_>,
+        why: &dyn Fn(SearchError) -> Error,
         found: &mut Self::Found,
     );
 
     /// The next `count` queries of a part have ended so.
     fn fail(found: &mut Self::Found, count: usize, error: &Error);
-
-    /// Searches that were given up because nobody waited for them have ended so.
-    fn explain(found: &mut Self::Found, reason: &Error);
 
     /// Puts what was found of the queries from `first` on to the answers, and leaves nothing of it. Says how they
     /// ended.
@@ -178,14 +177,6 @@ struct Stretch<F> {
     found: F,
 }
 
-/// What a part does when it is published.
-enum After {
-    /// Others answer what is left, or there is nothing.
-    Over,
-    /// Goes on with these queries.
-    On(Range<usize>),
-}
-
 /// A bulk that has not been cut, whose answers are to be put into `answers`.
 pub(super) fn task<L: Load>(header: Header, load: L, answers: L::Answers) -> BulkTask<L> {
     let home = header.entry.state.homes.load().main().domain;
@@ -204,29 +195,28 @@ pub(super) fn task<L: Load>(header: Header, load: L, answers: L::Answers) -> Bul
 }
 
 impl<L: Load> Bulk<L> {
-    /// The answers as the ticket gets them.
-    fn finish(&self, told: Told<L::Answers>) -> Answer<L::Answers> {
-        let mut answers = told.answers;
-        self.load.complete(&mut answers, &told.rest);
-        (answers, told.report)
+    /// Changes the progress. The answers as the ticket gets them, if they are to be told then.
+    fn change(&self, change: impl FnOnce(&mut Progress<L::Answers>)) -> Option<Answer<L::Answers>> {
+        let told = {
+            let mut progress = self.progress.lock();
+            change(&mut progress);
+            progress.take()
+        };
+        let mut told = told?;
+        self.load.complete(&mut told.answers, &told.rest);
+        Some((told.answers, told.report))
     }
 }
 
 impl<L: Load> BulkTask<L> {
-    pub(crate) fn len(&self) -> usize {
+    fn len(&self) -> usize {
         self.work.load.len()
     }
 
-    /// Tells the answers of one without queries, to which no part will come.
-    pub(crate) fn tell_nothing(&self) {
-        self.tell_if(|progress| progress.take());
-    }
-
     /// Changes the progress, and tells the ticket what is to be told then.
-    fn tell_if(&self, change: impl FnOnce(&mut Progress<L::Answers>) -> Option<Told<L::Answers>>) {
-        let told = change(&mut self.work.progress.lock());
-        if let Some(told) = told {
-            self.tell(Ok(self.work.finish(told)));
+    fn change(&self, change: impl FnOnce(&mut Progress<L::Answers>)) {
+        if let Some(answer) = self.work.change(change) {
+            self.tell(Ok(answer));
         }
     }
 
@@ -252,14 +242,19 @@ impl<L: Load> BulkTask<L> {
         claims.into_iter().map(part).collect()
     }
 
-    /// Has its first parts accepted or hands it back. Of a caller that is `patient` no refusal is counted: it waits for
-    /// room and asks again.
+    /// Has its first parts accepted, or hands it back with the reason. Of a caller that is `patient` no refusal is
+    /// counted: it waits for room and asks again.
     pub(crate) fn admit(
-        self: Arc<Self>,
+        self,
         engine: &Engine,
         patient: bool,
-    ) -> Result<(), (SubmitError, Arc<Self>)> {
-        let bulk = self;
+    ) -> Result<Arc<Self>, (SubmitError, Arc<Self>)> {
+        let bulk = Arc::new(self);
+        if bulk.len() == 0 {
+            // No part will come to it.
+            bulk.change(|_| ());
+            return Ok(bulk);
+        }
         let entry = bulk.header.entry.clone();
         let (at, class) = (bulk.header.accepted, bulk.header.class);
         let terms = Terms {
@@ -275,7 +270,7 @@ impl<L: Load> BulkTask<L> {
             false => (LONGEST_PART, len),
         };
         let weight = if patient { 0 } else { weight as u64 };
-        let push = |group, bulk: Arc<Self>, left_home| {
+        let push = |group, (), left_home| {
             let workers = engine.hub.groups.at_work_in(group);
             let push = |parts| {
                 let parts = bulk.cut((parts, longest), left_home);
@@ -292,30 +287,31 @@ impl<L: Load> BulkTask<L> {
                 Err(Refusal::GroupFull | Refusal::TableFull) if is_fed => push(1),
                 pushed => pushed,
             };
-            pushed.map_err(|refusal| (refusal, bulk))
+            pushed.map_err(|refusal| (refusal, ()))
         };
-        engine.place(&entry, bulk, weight, (at, class), push)
+        match engine.place(&entry, (), weight, (at, class), push) {
+            Ok(()) => Ok(bulk),
+            Err((reason, ())) => Err((reason, bulk)),
+        }
     }
 
-    /// Whether further queries may be begun.
-    fn goes_on(&self) -> bool {
-        self.check(sync::now()).is_ok()
-    }
-
-    /// No further queries are begun.
-    fn stop(&self, reason: Error) {
-        self.work.progress.lock().stopped = Some(reason);
-    }
-
-    /// A part that goes on has no place for its next `queries`. True: it is the last one, so it keeps them.
-    fn is_left_with(&self, queries: &Range<usize>) -> bool {
+    /// A part has no place for its next `queries`. True: it is the last one, so it keeps them.
+    fn is_left_with(&self, queries: Range<usize>) -> bool {
         let mut progress = self.work.progress.lock();
         if progress.left == 1 && !left_out(Step::LastPartGoesOn) {
             return true;
         }
-        progress.back.push(queries.clone());
+        progress.back.push(queries);
         progress.left -= 1;
         false
+    }
+
+    /// What a search has come to that was given up because nobody waits for it.
+    fn explain(&self, error: SearchError) -> Error {
+        match error {
+            SearchError::Stopped => self.header.stop_reason().unwrap_or(Error::Expired),
+            error => Error::Search(error),
+        }
     }
 }
 
@@ -368,7 +364,8 @@ impl<L: Load> Part<L> {
             }
             let in_time = left.clone().take_while(|query| !is_late(query));
             let end = left.start + in_time.take(together).count();
-            load.answer(table, left.start..end, context, found);
+            let why = |error| self.bulk.explain(error);
+            load.answer(table, left.start..end, context, &why, found);
             left.start = end;
             if left.clone().any(|query| load.expires(query).is_some()) {
                 now = sync::now();
@@ -388,11 +385,8 @@ impl<L: Load> Part<L> {
         let mut progress = self.bulk.work.progress.lock();
         if progress.due {
             *found = L::Found::default();
-            let expired = queries.len() as u64;
-            let ends = Served {
-                expired,
-                ..Served::default()
-            };
+            let mut ends = Served::default();
+            ends.count(End::Expired, queries.len() as u64);
             return (ends, false);
         }
         progress.settled += 1;
@@ -403,24 +397,28 @@ impl<L: Load> Part<L> {
         (load.put(&mut progress.answers, queries.start, found), true)
     }
 
-    /// The part is counted. It goes on with the next queries if there are any and it `goes_on`, as one part of `parts`;
-    /// the last part that does not resolves the ticket.
-    fn publish(&self, settled: bool, goes_on: bool, parts: usize, longest: usize) -> After {
-        let len = self.bulk.len();
-        let mut after = After::Over;
-        self.bulk.tell_if(|progress| {
+    /// The part is counted, and goes on with the next queries if there are any that `claim` gives it. The last part
+    /// that does not resolves the ticket.
+    fn publish(
+        &self,
+        settled: bool,
+        claim: impl FnOnce(&mut Progress<L::Answers>) -> Option<Range<usize>>,
+    ) -> Option<Range<usize>> {
+        let mut next = None;
+        self.bulk.change(|progress| {
             progress.settled -= usize::from(settled);
-            let next = match goes_on && progress.stopped.is_none() {
-                true => progress.claim(len, parts, longest),
-                false => None,
-            };
-            match next {
-                Some(queries) => after = After::On(queries),
-                None => progress.left -= 1,
-            }
-            progress.take()
+            next = claim(progress);
+            progress.left -= usize::from(next.is_none());
         });
-        after
+        next
+    }
+
+    /// The part is counted and ends, and no further queries are begun, for this reason.
+    fn stop(&self, settled: bool, reason: Error) {
+        self.publish(settled, |progress| {
+            progress.stopped = Some(reason);
+            None
+        });
     }
 
     /// Runs the part's queries on this worker and counts how they ended. Says whether the part is settled, and how many
@@ -438,18 +436,16 @@ impl<L: Load> Part<L> {
             let found = std::mem::take(&mut stretch.found);
             (stretch.queries.clone(), stretch.since, found)
         };
-        let (together, used) = in_context(worker, self, |context| {
-            let table = self.table(package);
-            match table {
-                Ok(table) => self.search(&queries, context, &mut found, table),
-                Err(ref error) => L::fail(&mut found, queries.len(), error),
+        let (together, used) = in_context(worker, self, |context| match self.table(package) {
+            Ok(table) => {
+                self.search(&queries, context, &mut found, table);
+                table.1
             }
-            table.map_or(1, |(_, together)| together)
+            Err(error) => {
+                L::fail(&mut found, queries.len(), &error);
+                1
+            }
         });
-        L::explain(
-            &mut found,
-            &self.bulk.header.stop_reason().unwrap_or(Error::Expired),
-        );
         let ended = worker.now();
         match is_first {
             true => worker.end_task(ended, &used),
@@ -479,8 +475,13 @@ impl<L: Load> Part<L> {
         loop {
             let (settled, longest) = self.run(worker, (started, level), is_first);
             let parts = worker.parts_for(&self.bulk.header.entry);
-            let After::On(queries) = self.publish(settled, self.bulk.goes_on(), parts, longest)
-            else {
+            let goes_on = self.bulk.check(sync::now()).is_ok();
+            let len = self.bulk.len();
+            let claim = |progress: &mut Progress<_>| match goes_on && progress.stopped.is_none() {
+                true => progress.claim(len, parts, longest),
+                false => None,
+            };
+            let Some(queries) = self.publish(settled, claim) else {
                 return;
             };
             self.call_others(worker, parts, longest);
@@ -513,9 +514,7 @@ impl<L: Load> Part<L> {
             };
             let part = Part::new(bulk, queries.clone(), worker.now(), None);
             if worker.queue_again(part, queries.len()).is_err() {
-                let mut progress = bulk.work.progress.lock();
-                progress.back.push(queries);
-                progress.left -= 1;
+                bulk.is_left_with(queries);
                 return;
             }
         }
@@ -533,15 +532,14 @@ impl<L: Load> Part<L> {
             return false;
         };
         if refusal != Refusal::Closed {
-            return self.bulk.is_left_with(&queries);
+            return self.bulk.is_left_with(queries);
         }
         // Nobody waits there.
-        if worker.engine.abandons() {
-            self.bulk.stop(Error::ShutDown);
-            self.publish(false, false, 1, 0);
-            return false;
+        let ends = worker.engine.abandons();
+        if ends {
+            self.stop(false, Error::ShutDown);
         }
-        true
+        !ends
     }
 }
 
@@ -565,15 +563,14 @@ impl<L: Load> Task for Part<L> {
     /// A part whose ticket is gone or has been told is published no more: nobody waits for that.
     fn end_queued(&self, error: Error) -> End {
         if let Some(reason) = self.bulk.header.stop_reason() {
-            return End::of::<()>(&Err(reason));
+            return End::by(&reason);
         }
         let queries = self.stretch.lock().queries.clone();
         let mut found = L::Found::default();
         L::fail(&mut found, queries.len(), &error);
         let (ends, settled) = self.settle(&queries, &mut found, None);
-        self.bulk.stop(error);
-        self.publish(settled, false, 1, 0);
-        match ends.expired {
+        self.stop(settled, error);
+        match ends.of(End::Expired) {
             0 => End::Cancelled,
             _ => End::Expired,
         }
@@ -597,14 +594,7 @@ fn longest(queries: u64, took: Duration, together: usize) -> usize {
 /// At its deadline a bulk tells what it has.
 impl<L: Load> Work<L::Answers> for Bulk<L> {
     fn at_deadline(&self) -> AtDeadline<L::Answers> {
-        let told = {
-            let mut progress = self.progress.lock();
-            progress.due = true;
-            progress.take()
-        };
-        match told {
-            Some(told) => AtDeadline::Told(self.finish(told)),
-            None => AtDeadline::Later,
-        }
+        let told = self.change(|progress| progress.due = true);
+        told.map_or(AtDeadline::Later, AtDeadline::Told)
     }
 }

@@ -33,7 +33,7 @@ fn panic_message(payload: Box<dyn std::any::Any + Send>) -> String {
 
 /// Runs the caller's code; a panic becomes an error.
 #[inline(always)]
-fn guarded<T>(code: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+pub(crate) fn guarded<T>(code: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     catch_unwind(AssertUnwindSafe(code))
         .unwrap_or_else(|payload| Err(Error::Panicked(panic_message(payload))))
 }

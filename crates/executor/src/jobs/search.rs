@@ -16,7 +16,7 @@ use chiplet_table::{Context, Neighbor, Query, SearchError, SplitTable, Table};
 
 use super::guarded;
 use super::host::in_context;
-use super::units::{Units, cost};
+use super::units::{Found, Units, cost};
 use crate::engine::completion::Live;
 use crate::engine::live::{Run, Work};
 use crate::engine::stats::Note;
@@ -160,28 +160,27 @@ impl SearchTask {
             if level == StealLevel::Domain && self.gives_way(units, worker) {
                 return true;
             }
-            unit = match units.take(worker) {
-                Some(unit) => unit,
-                None => return false,
+            let Some(next) = units.take(worker, false) else {
+                return false;
             };
+            unit = next;
         }
     }
 
-    /// Counts what this worker has used for its part.
-    fn note_part(&self, worker: &Worker, bytes: u64, busy: Duration) {
-        worker.note(Note::part(self.header.entry.id, bytes, busy));
-    }
-
-    /// Merges what all units have found, for the worker that leaves last.
-    fn merge(
+    /// Merges what all units have found and answers, for the worker that leaves last. The query's own has used `own`
+    /// for it.
+    fn finish(
         self: &Arc<Self>,
-        worker: &Worker,
-        parts: Result<Vec<Vec<Neighbor>>, Error>,
-    ) -> Merged {
+        worker: &mut Worker,
+        units: &Units,
+        found: Found,
+        own: Option<Tally>,
+    ) {
         let began = worker.now();
         worker.seat.set_occupied(true);
         let (result, used) = in_context(worker, self, |context| {
-            let parts = parts?;
+            let parts = found.parts?.into_iter();
+            let parts = parts.map(|(_, part)| part).collect();
             let merged = guarded(|| {
                 self.check(now())?;
                 let table = self.table(worker)?.as_split().ok_or(Error::Cancelled)?;
@@ -190,37 +189,37 @@ impl SearchTask {
             merged.map_err(|error| self.explain(error))
         });
         let ended = worker.now();
-        Merged {
-            result,
-            busy: used.busy(ended.since(began)),
-            used,
-            ended,
+        let busy = used.busy(ended.since(began));
+        let helped = found.helped + used.helped;
+        match (own, found.late) {
+            (Some(own), _) => {
+                let blocked = own.blocked + used.blocked;
+                worker.end_task(
+                    ended,
+                    &Tally {
+                        helped,
+                        blocked,
+                        ..own
+                    },
+                );
+            }
+            (None, late) => {
+                worker.set_clock(ended);
+                if let Some(late) = late {
+                    worker.end_late(late, ended, helped + busy);
+                }
+            }
         }
-    }
-
-    /// Answers with what was merged, for the worker that has done it.
-    fn answer(&self, units: &Units, worker: &Worker, served: (u32, StealLevel), merged: Merged) {
         if left_out(Step::LastHandAnswers) {
             return;
         }
-        let (count, farthest) = served;
-        let times = [self.header.accepted, units.started, merged.ended];
+        let times = [self.header.accepted, units.started, ended];
         let record = Record {
-            units: count,
-            ..worker.report(farthest, times)
+            units: found.units,
+            ..worker.report(found.farthest, times)
         };
-        let used = (merged.used.bytes, merged.busy.as_nanos() as u64);
-        self.end(worker, record, used, merged.result);
+        self.end(worker, record, (used.bytes, busy.as_nanos() as u64), result);
     }
-}
-
-/// An answer, and what it took to make it of the units' parts.
-struct Merged {
-    result: Result<Vec<Neighbor>, Error>,
-    used: Tally,
-    /// How long the worker that merged was busy with that.
-    busy: Duration,
-    ended: Time,
 }
 
 /// What has become of a query that its own worker is done with.
@@ -237,7 +236,7 @@ impl Run<Vec<Neighbor>> for Search {
         if worker.is_too_late(&task.header, started) {
             return task.pass_over(worker, started);
         }
-        let (served, mut used) = in_context(worker, task, |context| {
+        let (served, used) = in_context(worker, task, |context| {
             let served = guarded(|| {
                 let table = task.table(worker)?;
                 match table.as_split() {
@@ -254,14 +253,10 @@ impl Run<Vec<Neighbor>> for Search {
             (Ok(Served::Answered(found)), _) => Ok(found),
             (Err(error), _) => Err(error),
             (Ok(Served::Shared), Some(units)) => {
-                task.note_part(worker, used.bytes, busy);
-                let found = units.leave_own(used.helped, || worker.hand_over(ended, &used));
-                if let Some(found) = found {
-                    let merged = task.merge(worker, found.parts);
-                    used.helped = found.helped + merged.used.helped;
-                    used.blocked += merged.used.blocked;
-                    worker.end_task(merged.ended, &used);
-                    task.answer(units, worker, (found.units, found.farthest), merged);
+                worker.note(Note::part(task.header.entry.id, used.bytes, busy));
+                let late = || Some(worker.hand_over(ended, &used));
+                if let Some(found) = units.leave(used.helped, late) {
+                    task.finish(worker, units, found, Some(used));
                 }
                 return;
             }
@@ -288,7 +283,7 @@ impl Shared for SearchTask {
         if level == StealLevel::Domain && self.gives_way(units, worker) {
             return true;
         }
-        let Some(unit) = units.enter(worker) else {
+        let Some(unit) = units.take(worker, true) else {
             return false;
         };
         let begun = worker.now();
@@ -299,15 +294,9 @@ impl Shared for SearchTask {
         let ended = worker.now();
         worker.set_clock(ended);
         let busy = used.busy(ended.since(begun));
-        self.note_part(worker, used.bytes, busy);
-        if let Some(found) = units.leave(busy + used.helped) {
-            let merged = self.merge(worker, found.parts);
-            worker.set_clock(merged.ended);
-            if let Some(late) = found.late {
-                let helped = found.helped + merged.busy + merged.used.helped;
-                worker.end_late(late, merged.ended, helped);
-            }
-            self.answer(units, worker, (found.units, found.farthest), merged);
+        worker.note(Note::part(self.header.entry.id, used.bytes, busy));
+        if let Some(found) = units.leave(busy + used.helped, || None) {
+            self.finish(worker, units, found, None);
         }
         gives_way
     }

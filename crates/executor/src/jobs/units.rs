@@ -33,28 +33,20 @@ struct Progress {
     left: u128,
     /// Workers that have entered and not left.
     inside: usize,
-    /// Answers, each with the first probe of its unit.
-    parts: Vec<(usize, Vec<Neighbor>)>,
-    failure: Option<Error>,
-    /// Units that have been scanned.
-    units: u32,
-    /// Where the query and its units were taken from, the farthest of it.
-    farthest: StealLevel,
-    /// Time of workers that have left, other than the query's own.
-    helped: Duration,
-    /// The query as its own worker has left it, if others were inside then: whoever leaves last says what it took.
-    late: Option<Late>,
+    found: Found,
 }
 
 /// What all units together have come to, for the worker that leaves last.
 pub(super) struct Found {
-    /// In the order of their probes.
-    pub(super) parts: Result<Vec<Vec<Neighbor>>, Error>,
+    /// Answers, each with the first probe of its unit, in their order; or the first failure.
+    pub(super) parts: Result<Vec<(usize, Vec<Neighbor>)>, Error>,
+    /// Units that have been scanned.
     pub(super) units: u32,
+    /// Where the query and its units were taken from, the farthest of it.
     pub(super) farthest: StealLevel,
-    /// Time that others than the query's own worker have given to it, and the query as that one has left it, unless it
-    /// was itself the last.
+    /// Time of workers that have left, other than the query's own.
     pub(super) helped: Duration,
+    /// The query as its own worker has left it, if others were inside then: whoever leaves last says what it took.
     pub(super) late: Option<Late>,
 }
 
@@ -78,12 +70,13 @@ impl Units {
             next: taken,
             left: cost(&probes[taken..]),
             inside: 1,
-            parts: Vec::new(),
-            failure: None,
-            units: 0,
-            farthest: level,
-            helped: Duration::ZERO,
-            late: None,
+            found: Found {
+                parts: Ok(Vec::new()),
+                units: 0,
+                farthest: level,
+                helped: Duration::ZERO,
+                late: None,
+            },
         };
         Self {
             started,
@@ -107,17 +100,8 @@ impl Units {
         (progress.next < self.probes.len()).then_some(progress.left)
     }
 
-    /// The first unit of a worker that comes; it has to [`Units::leave`] if it gets one.
-    pub(super) fn enter(&self, worker: &Worker) -> Option<Range<usize>> {
-        self.take_as(worker, 1)
-    }
-
-    /// The next unit of a worker that has entered.
-    pub(super) fn take(&self, worker: &Worker) -> Option<Range<usize>> {
-        self.take_as(worker, 0)
-    }
-
-    fn take_as(&self, worker: &Worker, enters: usize) -> Option<Range<usize>> {
+    /// The next unit of a worker. One that `enters` has to [`Units::leave`] if it gets one.
+    pub(super) fn take(&self, worker: &Worker, enters: bool) -> Option<Range<usize>> {
         // Looked at before the lock below, which is taken for long enough without that.
         let mut hands = worker.hands(0, self.left()?);
         let mut progress = self.progress.lock();
@@ -125,12 +109,12 @@ impl Units {
         if rest.is_empty() {
             return None;
         }
-        hands.inside = progress.inside + enters;
+        hands.inside = progress.inside + usize::from(enters);
         let unit = worker.next_unit(rest, self.grain, progress.left, &hands, self.team);
         progress.left = progress.left.saturating_sub(cost(&rest[..unit]));
         let first = progress.next;
         progress.next += unit;
-        progress.inside += enters;
+        progress.inside = hands.inside;
         Some(first..first + unit)
     }
 
@@ -142,58 +126,47 @@ impl Units {
         result: Result<Vec<Neighbor>, Error>,
     ) {
         let mut progress = self.progress.lock();
-        progress.units += 1;
-        progress.farthest = progress.farthest.max(level);
-        match result {
-            Ok(part) => progress.parts.push((first, part)),
-            Err(error) => {
-                progress.failure.get_or_insert(error);
+        progress.found.units += 1;
+        progress.found.farthest = progress.found.farthest.max(level);
+        match (&mut progress.found.parts, result) {
+            (Ok(parts), Ok(part)) => parts.push((first, part)),
+            (Err(_), _) => {}
+            (Ok(_), Err(error)) => {
+                progress.found.parts = Err(error);
                 progress.next = self.probes.len();
                 progress.left = 0;
             }
         }
     }
 
-    /// A worker that has entered another's query leaves, having found nothing to take or being no longer wanted; it has
-    /// given `time` to it. If it is the last one, it gets what was found, parts in the order of their probes, and has
-    /// to answer and to say what the query took.
-    pub(super) fn leave(&self, time: Duration) -> Option<Found> {
-        self.leave_as(time, || None)
-    }
-
-    /// As [`Units::leave`], for the query's own worker, for which others have worked besides for `helped`. If it is not
-    /// the last it hands the query over.
-    pub(super) fn leave_own(&self, helped: Duration, late: impl FnOnce() -> Late) -> Option<Found> {
-        self.leave_as(helped, || Some(late()))
-    }
-
-    fn leave_as(&self, time: Duration, late: impl FnOnce() -> Option<Late>) -> Option<Found> {
+    /// A worker that has entered leaves, having found nothing to take or being no longer wanted. Others than the
+    /// query's own have given `time` to it; for that one others have worked so long besides. The last one gets what was
+    /// found, and has to answer and to say what the query took. If the query's own worker is not, it hands the query
+    /// over, by `late`.
+    pub(super) fn leave(
+        &self,
+        time: Duration,
+        late: impl FnOnce() -> Option<Late>,
+    ) -> Option<Found> {
         let mut progress = self.progress.lock();
         progress.inside -= 1;
-        progress.helped += time;
+        progress.found.helped += time;
         if progress.inside > 0 || progress.next < self.probes.len() {
             if let Some(late) = late() {
-                progress.late = Some(late);
+                progress.found.late = Some(late);
             }
             return None;
         }
-        let mut parts = std::mem::take(&mut progress.parts);
-        let failure = progress.failure.take();
-        let (units, farthest) = (progress.units, progress.farthest);
-        let (helped, late) = (progress.helped, progress.late.take());
-        drop(progress);
-        parts.sort_unstable_by_key(|&(first, _)| first);
-        let parts = match failure {
-            Some(error) => Err(error),
-            None => Ok(parts.into_iter().map(|(_, part)| part).collect()),
+        let mut found = Found {
+            parts: std::mem::replace(&mut progress.found.parts, Ok(Vec::new())),
+            late: progress.found.late.take(),
+            ..progress.found
         };
-        Some(Found {
-            parts,
-            units,
-            farthest,
-            helped,
-            late,
-        })
+        drop(progress);
+        if let Ok(parts) = &mut found.parts {
+            parts.sort_unstable_by_key(|&(first, _)| first);
+        }
+        Some(found)
     }
 }
 
@@ -213,10 +186,10 @@ mod tests {
     fn hands_that_leave_after_the_querys_own_worker_count_like_those_before() {
         let milli = Duration::from_millis;
         let units = with_helpers(3);
-        assert!(units.leave(milli(1)).is_none());
-        assert!(units.leave_own(milli(2), Late::default).is_none());
-        assert!(units.leave(milli(4)).is_none());
-        let found = units.leave(milli(8)).unwrap();
+        assert!(units.leave(milli(1), || None).is_none());
+        assert!(units.leave(milli(2), || Some(Late::default())).is_none());
+        assert!(units.leave(milli(4), || None).is_none());
+        let found = units.leave(milli(8), || None).unwrap();
         assert_eq!(found.helped, milli(15));
         assert!(found.late.is_some(), "it says what the query took");
     }
@@ -224,8 +197,8 @@ mod tests {
     #[test]
     fn a_query_whose_own_worker_leaves_last_is_not_handed_over() {
         let units = with_helpers(1);
-        assert!(units.leave(Duration::from_millis(1)).is_none());
-        let found = units.leave_own(Duration::ZERO, || unreachable!("it is the last"));
+        assert!(units.leave(Duration::from_millis(1), || None).is_none());
+        let found = units.leave(Duration::ZERO, || unreachable!("it is the last"));
         let found = found.unwrap();
         assert_eq!(found.helped, Duration::from_millis(1));
         assert!(found.late.is_none());

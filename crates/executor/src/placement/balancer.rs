@@ -9,12 +9,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chiplet_policy::{Homes, MemoryStep, Placement, Planner, Rates, Remap, Speed, TableId, Time};
+use chiplet_policy::{MemoryStep, Placement, Planner, Rates, Remap, Speed, TableId, Time};
 use chiplet_table::host::contain;
 
 use super::demand::{self, Missed};
 use super::event::{RemapEvent, TableMove};
-use super::workers::{PinnedWorker, WorkerInfo, Workers};
+use super::workers::Workers;
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::engine::registry::{Listing, Placed};
@@ -47,24 +47,24 @@ struct Control {
     /// Changes that have been made and not been reported yet.
     events: Vec<RemapEvent>,
     stop: bool,
-    remaps: u64,
-    /// Tables that were copied from package to package, and their bytes.
-    copied: (u64, u64),
+    done: Done,
     /// Removed tables whose counters are still kept apart.
     removed: Vec<Arc<Listing>>,
     /// Indexes that were replaced and may still be searched.
     replaced: Vec<Arc<Listing>>,
-    /// Bytes and busy time of each domain, decayed, from which its capacity is measured.
-    speed: Vec<Speed>,
-    busy: Vec<Duration>,
+    /// Of each group: its bytes and busy time, decayed, from which its capacity is measured, and how long its workers
+    /// had been busy when last looked at.
+    speed: Vec<(Speed, Duration)>,
     missed: Missed,
 }
 
-/// The balancer's state as a snapshot shows it.
-pub(crate) struct View {
-    pub(crate) placement: Arc<Placement>,
+/// What has been done since the start, as a snapshot shows it.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Done {
     pub(crate) remaps: u64,
-    pub(crate) copied: (u64, u64),
+    /// Tables that were copied from package to package, and their bytes.
+    pub(crate) copied_tables: u64,
+    pub(crate) copied_bytes: u64,
 }
 
 /// What a table asks for, as a snapshot shows it.
@@ -84,12 +84,10 @@ impl Balancer {
                 lost: Duration::ZERO,
                 events: Vec::new(),
                 stop: false,
-                remaps: 0,
-                copied: (0, 0),
+                done: Done::default(),
                 removed: Vec::new(),
                 replaced: Vec::new(),
                 speed: Vec::new(),
-                busy: Vec::new(),
                 missed: Missed::default(),
             }),
             counters: Mutex::new(()),
@@ -99,17 +97,15 @@ impl Balancer {
         }
     }
 
-    /// Takes the workers on, once they have been started.
-    pub(crate) fn add_workers(&self, workers: Vec<PinnedWorker>) {
-        self.control.lock().workers.add(workers);
+    /// The workers, while no order changes them.
+    pub(crate) fn workers<R>(&self, code: impl FnOnce(&mut Workers) -> R) -> R {
+        code(&mut self.control.lock().workers)
     }
 
-    pub(crate) fn workers(&self) -> Vec<WorkerInfo> {
-        self.control.lock().workers.infos()
-    }
-
-    pub(crate) fn free_cpus(&self) -> Vec<u32> {
-        self.control.lock().workers.free_cpus()
+    /// The planner, while no remap changes the placement: a table that is placed there is published before one moves
+    /// it.
+    pub(crate) fn planner<R>(&self, code: impl FnOnce(&mut Planner) -> R) -> R {
+        code(&mut self.control.lock().planner)
     }
 
     /// Lets the workers use no other cpus than these. What that does to the placement is reported by the thread.
@@ -129,35 +125,15 @@ impl Balancer {
     pub(crate) fn hold(&self, engine: &Engine, hold: bool) {
         let mut control = self.control.lock();
         let at = self.clock.now();
-        match (hold, control.held) {
-            (true, None) => {
-                // The last tick may have been a while ago.
-                control.look_at_use(engine, at);
-                control.held = Some(at);
-            }
-            (false, Some(since)) => {
-                control.look_at_use(engine, at);
-                control.held = None;
-                control.lost += at.since(since);
-            }
-            _ => {}
+        if hold == control.held.is_some() {
+            return;
         }
-    }
-
-    /// Places a new table and publishes it with its homes, before any remap can move it.
-    pub(crate) fn add_table(
-        &self,
-        table: TableId,
-        (size_bytes, package): (u64, Option<u32>),
-        publish: impl FnOnce(Homes),
-    ) {
-        let mut control = self.control.lock();
-        publish(control.planner.add_table_on(table, size_bytes, package));
-    }
-
-    /// The home that a new table of so many bytes would get now.
-    pub(crate) fn home_for(&self, size_bytes: u64) -> Homes {
-        self.control.lock().planner.home_for(size_bytes)
+        // The last tick may have been a while ago.
+        control.look_at_use(engine, at);
+        match control.held.take() {
+            Some(since) => control.lost += at.since(since),
+            None => control.held = Some(at),
+        }
     }
 
     /// Takes note of a table's new memory and sees to it that its old index is dropped. `replace` puts the new one into
@@ -176,46 +152,31 @@ impl Balancer {
         Ok(())
     }
 
-    /// A table has grown or shrunk in place.
-    pub(crate) fn set_size(&self, table: TableId, size_bytes: u64) {
-        self.control.lock().planner.set_size(table, size_bytes);
-    }
-
-    /// What is to be done next about the tables' memory.
-    pub(crate) fn next_memory_step(&self) -> Option<MemoryStep> {
-        self.control.lock().planner.next_memory_step()
-    }
-
-    /// A step was not taken for `index`. If another has replaced it, that has been placed anew.
-    pub(crate) fn gave_up(&self, engine: &Engine, step: MemoryStep, index: &Placed) {
-        let mut control = self.control.lock();
-        let now = engine.registry.find(step.table);
-        if now.is_some_and(|now| now.index.is_of(index)) {
-            control.planner.took(step, false);
-        }
-    }
-
-    /// Takes a step, for which `copy` was made of `index`, if it needs one; false if that is the table's index no more.
+    /// Takes a step for `index`, unless it was given up (`None`), with the copy that was made if it needs one. False:
+    /// it was not taken, or that is the table's index no more.
     pub(crate) fn take(
         &self,
         engine: &Engine,
         step: MemoryStep,
         index: &Placed,
-        copy: Option<&Placed>,
+        made: Option<Option<&Placed>>,
     ) -> bool {
         let mut control = self.control.lock();
         let mut is_current = false;
         let before = engine.registry.replace(step.table, |now| {
             is_current = now.is_of(index) || left_out(Step::CopyIsOfIndex);
             // No destructor runs under the locks: the caller keeps the copy.
-            let next = is_current.then(|| now.after(step, copy.cloned()));
-            next.flatten().ok_or(TableError::Unknown)
+            let next = made.filter(|_| is_current);
+            let next = next.and_then(|copy| now.after(step, copy.cloned()));
+            next.ok_or(TableError::Unknown)
         });
         let done = before.is_ok();
         if let Ok(before) = before {
             control.replaced.push(before);
-            control.copied.0 += u64::from(copy.is_some());
-            control.copied.1 += copy.map_or(0, |copy| copy.bytes);
+            if let Some(copy) = made.flatten() {
+                control.done.copied_tables += 1;
+                control.done.copied_bytes += copy.bytes;
+            }
         }
         // What replaced it otherwise has been placed anew.
         if is_current {
@@ -240,13 +201,9 @@ impl Balancer {
     }
 
     /// The state now.
-    pub(crate) fn view(&self) -> View {
+    pub(crate) fn view(&self) -> (Arc<Placement>, Done) {
         let control = self.control.lock();
-        View {
-            placement: control.planner.placement(),
-            remaps: control.remaps,
-            copied: control.copied,
-        }
+        (control.planner.placement(), control.done)
     }
 
     /// What each of `tables` asks for now, in one hold of the lock: as few as should hold up others.
@@ -344,12 +301,8 @@ impl Control {
     /// those stand by that are not: at no moment has a table a home where nobody works and nobody will.
     fn staff(&mut self, engine: &Engine, now: Time) {
         let orders = self.workers.orders();
-        let with_the_old: Vec<bool> = self
-            .workers
-            .at_work()
-            .zip(&orders.at_work)
-            .map(|(at_work, &wanted)| at_work || wanted)
-            .collect();
+        let both = self.workers.at_work().zip(&orders.at_work);
+        let with_the_old: Vec<bool> = both.map(|(at_work, &wanted)| at_work || wanted).collect();
         if !engine.hub.staff(&with_the_old, |_| 0) {
             return;
         }
@@ -383,7 +336,7 @@ impl Control {
 
     /// Publishes new homes.
     fn carry_out(&mut self, remap: Remap, engine: &Engine) {
-        self.remaps += 1;
+        self.done.remaps += 1;
         let mut moves = Vec::with_capacity(remap.moves.len());
         for moved in remap.moves {
             // A table being added or removed just now is no move.
@@ -409,36 +362,18 @@ impl Control {
         });
     }
 
-    /// What each domain could serve, in bytes per second: what one busy worker of it reads, times its workers.
+    /// What each domain that has workers could serve, in bytes per second: what one busy worker of it reads, times its
+    /// workers.
     fn measure(&mut self, engine: &Engine, worked: &[(Duration, u64)]) -> Vec<Option<f64>> {
-        let domains = engine.group_of_domain.len();
-        self.speed.resize(domains, Speed::default());
-        self.busy.resize(worked.len(), Duration::ZERO);
-        let mut workers = vec![0_usize; domains];
-        for group in 0..engine.hub.groups.count() {
-            workers[engine.hub.crew.domain_of(group).0 as usize] +=
-                engine.hub.groups.at_work_in(group);
-        }
-        let mut fresh = vec![(0.0, 0.0); domains];
-        for (group, &(busy, bytes)) in worked.iter().enumerate() {
-            let domain = engine.hub.crew.domain_of(group).0 as usize;
-            fresh[domain].0 += bytes as f64;
-            fresh[domain].1 += busy.saturating_sub(self.busy[group]).as_secs_f64();
-            self.busy[group] = busy;
-        }
-        for (speed, (bytes, seconds)) in self.speed.iter_mut().zip(fresh) {
-            speed.add(bytes, seconds);
-        }
-        // The planner knows only the domains that have workers, in the same order.
-        let domains = self
-            .speed
-            .iter()
-            .zip(workers)
-            .zip(&engine.group_of_domain)
-            .filter(|(_, group)| group.is_some());
-        domains
-            .map(|((speed, workers), _)| speed.per_worker().map(|each| each * workers as f64))
-            .collect()
+        self.speed.resize(worked.len(), Default::default());
+        let speeds = self.speed.iter_mut().zip(worked).enumerate();
+        let capacities = speeds.map(|(group, ((speed, before), &(busy, bytes)))| {
+            let fresh = busy.saturating_sub(std::mem::replace(before, busy));
+            speed.add(bytes as f64, fresh.as_secs_f64());
+            let workers = engine.hub.groups.at_work_in(group) as f64;
+            speed.per_worker().map(|each| each * workers)
+        });
+        capacities.collect()
     }
 
     /// Folds the counters of removed tables into the retired ones. Every task of a table, and every submit
@@ -446,12 +381,10 @@ impl Control {
     /// Indexes that were replaced go as soon as nobody searches them; until then their tables are counted.
     /// Returns the tables and indexes for the caller to drop without the lock.
     fn retire(&mut self, engine: &Engine) -> Vec<Arc<Listing>> {
-        let mut gone: Vec<_> = self
-            .removed
-            .extract_if(.., |listing| {
-                listing.has_no_users_and_is_the_last() || left_out(Step::RetireWaits)
-            })
-            .collect();
+        let is_gone = |listing: &mut Arc<Listing>| {
+            listing.has_no_users_and_is_the_last() || left_out(Step::RetireWaits)
+        };
+        let mut gone: Vec<_> = self.removed.extract_if(.., is_gone).collect();
         for listing in &gone {
             let entry = &listing.entry;
             for group in 0..engine.hub.groups.count() {
@@ -461,10 +394,8 @@ impl Control {
             self.missed.forget(entry.id);
             engine.registry.release(entry.id);
         }
-        gone.extend(
-            self.replaced
-                .extract_if(.., |listing| listing.has_no_users()),
-        );
+        let is_unused = |listing: &mut Arc<Listing>| listing.has_no_users();
+        gone.extend(self.replaced.extract_if(.., is_unused));
         gone
     }
 }

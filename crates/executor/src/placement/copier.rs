@@ -5,17 +5,17 @@
 //! submits and searches that is as [`Executor::replace_table`](crate::Executor::replace_table). If anything fails the
 //! table stays as it is.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chiplet_policy::{MemoryChange, MemoryStep, TableId};
+use chiplet_policy::{MemoryChange, MemoryStep, Planner, TableId};
 use chiplet_table::host::contain;
 use chiplet_topology::room_on;
 
 use super::balancer::Balancer;
 use crate::engine::Engine;
 use crate::engine::registry::Placed;
+use crate::jobs::guarded;
 use crate::sync::now;
 
 /// Between two looks at what is to be copied.
@@ -24,36 +24,21 @@ const LOOK: Duration = Duration::from_secs(1);
 /// A copy is made only where this part of its size is left besides: others take memory meanwhile.
 const MARGIN: u64 = 8;
 
-/// How much may be copied, and how fast.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct CopyLimits {
-    /// Bytes a second.
-    pub(crate) rate: u64,
-    /// Bytes that copies may take beyond one of each table.
-    pub(crate) budget: u64,
-}
-
-impl Default for CopyLimits {
-    /// Some hundredths of the bandwidth of a socket, both ways, and less than a core can do.
-    fn default() -> Self {
-        Self {
-            rate: 1_000_000_000,
-            budget: 0,
-        }
-    }
-}
-
 pub(crate) struct Copier {
     pub(crate) engine: Arc<Engine>,
     pub(crate) balancer: Arc<Balancer>,
-    pub(crate) limits: CopyLimits,
+    /// Bytes a second that may be copied.
+    pub(crate) rate: u64,
 }
 
 impl Copier {
+    /// Some hundredths of the bandwidth of a socket, both ways, and less than a core can do.
+    pub(crate) const USUAL_RATE: u64 = 1_000_000_000;
+
     /// The thread.
     pub(crate) fn run(&self) {
         while self.balancer.rests(now() + LOOK) {
-            if let Some(step) = self.balancer.next_memory_step() {
+            if let Some(step) = self.balancer.planner(Planner::next_memory_step) {
                 self.take(step);
             }
         }
@@ -80,30 +65,26 @@ impl Copier {
             _ if index.package == Some(package) => return,
             MemoryChange::Move | MemoryChange::Copy => self.copy(step, index).map(Some),
         };
-        match copied {
-            Ok(copy) => {
-                let done = self.balancer.take(&self.engine, step, index, copy.as_ref());
-                if done && copy.is_some() {
-                    let seconds = now().saturating_duration_since(begun).as_secs_f64();
-                    tracing::info!(table, bytes, package, seconds, "copied a table's memory");
-                } else if done {
-                    tracing::info!(table, bytes, package, "gave up a copy of a table");
-                }
-                contain(|| drop(copy));
+        let made = copied.as_ref().ok().map(Option::as_ref);
+        let done = self.balancer.take(&self.engine, step, index, made);
+        match &copied {
+            Ok(Some(_)) if done => {
+                let seconds = now().saturating_duration_since(begun).as_secs_f64();
+                tracing::info!(table, bytes, package, seconds, "copied a table's memory");
             }
-            Err(reason) => {
-                if let Some(reason) = reason {
-                    tracing::warn!(
-                        table,
-                        bytes,
-                        package,
-                        reason,
-                        "did not copy a table's memory"
-                    );
-                }
-                self.balancer.gave_up(&self.engine, step, index);
+            Ok(None) if done => tracing::info!(table, bytes, package, "gave up a copy of a table"),
+            Err(Some(reason)) => {
+                tracing::warn!(
+                    table,
+                    bytes,
+                    package,
+                    reason,
+                    "did not copy a table's memory"
+                );
             }
+            _ => {}
         }
+        contain(|| drop(copied));
     }
 
     /// Whether `index` is the table's, still.
@@ -124,7 +105,7 @@ impl Copier {
             full.is_none() && self.wait_for(&mut next, bytes) && self.is_index(step.table, index)
         };
         // All of it is the caller's code, the destructor of a copy that went astray too.
-        let copied = catch_unwind(AssertUnwindSafe(|| {
+        let mut make = || {
             let copy = index.table.copy_to(&nodes, &mut pace);
             let copy = copy.map_err(|error| Some(error.to_string()))?.ok_or(None)?;
             let placed = self.engine.placed(Arc::from(copy));
@@ -133,11 +114,9 @@ impl Copier {
                 // The node was full, and the kernel took others.
                 false => Err(Some(format!("it came to lie on {:?}", placed.residence))),
             }
-        }));
-        let copied = copied.unwrap_or_else(|payload| {
-            contain(|| drop(payload));
-            Err(Some("it panicked".to_owned()))
-        });
+        };
+        let copied = guarded(|| Ok(make()));
+        let copied = copied.unwrap_or_else(|error| Err(Some(error.to_string())));
         copied.map_err(|reason| full.or(reason))
     }
 
@@ -145,7 +124,7 @@ impl Copier {
     /// more.
     fn wait_for(&self, next: &mut Instant, bytes: u64) -> bool {
         let goes_on = self.balancer.rests(*next);
-        let takes = Duration::from_secs_f64(bytes as f64 / self.limits.rate.max(1) as f64);
+        let takes = Duration::from_secs_f64(bytes as f64 / self.rate.max(1) as f64);
         *next = (*next).max(now()) + takes;
         goes_on
     }

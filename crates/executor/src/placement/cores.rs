@@ -36,26 +36,16 @@ pub(crate) fn choose(
     max_workers: Option<usize>,
 ) -> Result<Vec<DomainCores>, BuildError> {
     let usable_part = |core: &Core| {
-        let cpus: Vec<u32> = core
-            .cpus
-            .iter()
-            .copied()
-            .filter(|&cpu| usable(cpu))
-            .collect();
-        (!cpus.is_empty()).then_some(Core {
-            cpus,
-            capacity: core.capacity,
-        })
+        let mut core = core.clone();
+        core.cpus.retain(|&cpu| usable(cpu));
+        (!core.cpus.is_empty()).then_some(core)
     };
-    let mut plan: Vec<DomainCores> = topology
-        .domains()
-        .iter()
-        .map(|domain| DomainCores {
-            id: domain.id,
-            cores: domain.cores.iter().filter_map(usable_part).collect(),
-            cpus: Vec::new(),
-        })
-        .collect();
+    let domains = topology.domains().iter().map(|domain| DomainCores {
+        id: domain.id,
+        cores: domain.cores.iter().filter_map(usable_part).collect(),
+        cpus: Vec::new(),
+    });
+    let mut plan: Vec<DomainCores> = domains.collect();
     let cores = count(&plan);
     if reserve >= cores {
         return Err(BuildError::NoCores {
@@ -68,11 +58,8 @@ pub(crate) fn choose(
     }
     plan.retain(|domain| !domain.cores.is_empty() && open(domain.id));
     for domain in &mut plan {
-        domain.cpus = domain
-            .cores
-            .iter()
-            .flat_map(|core| core.cpus.iter().copied())
-            .collect();
+        let cpus = domain.cores.iter().flat_map(|core| &core.cpus);
+        domain.cpus = cpus.copied().collect();
         domain.cpus.sort_unstable();
     }
     let limit = topology.worker_limit();
@@ -121,21 +108,15 @@ fn pack(plan: &mut Vec<DomainCores>, workers: usize, topology: &Topology) {
 
 /// The domain that the calling thread is on, if this is its machine.
 fn here(topology: &Topology) -> Option<DomainId> {
-    let cpu = topology
-        .is_this_machine()
-        .then(pin::current_cpu)
-        .flatten()?;
+    let cpu = pin::current_cpu().filter(|_| topology.is_this_machine())?;
     let holds = |domain: &&Domain| domain.cores.iter().any(|core| core.cpus.contains(&cpu));
     Some(topology.domains().iter().find(holds)?.id)
 }
 
 fn drop_one(plan: &mut [DomainCores]) {
-    if let Some(largest) = plan
-        .iter_mut()
-        .max_by_key(|domain| (domain.cores.len(), domain.id))
-    {
-        largest.cores.pop();
-    }
+    let largest = plan.iter_mut();
+    let largest = largest.max_by_key(|domain| (domain.cores.len(), domain.id));
+    largest.and_then(|domain| domain.cores.pop());
 }
 
 #[cfg(test)]

@@ -34,23 +34,6 @@ pub struct WorkerInfo {
     pub refused: Option<String>,
 }
 
-/// How workers are to be chosen and pinned.
-#[derive(Clone, Debug)]
-pub(crate) struct WorkerOptions {
-    /// `Pin::None` on a machine that is not the running one.
-    pub(crate) pin: Pin,
-    pub(crate) reserve: usize,
-    pub(crate) max_workers: Option<usize>,
-}
-
-/// Where one worker is to run.
-#[derive(Clone, Debug)]
-pub(crate) struct Place {
-    pub(crate) domain: DomainId,
-    core: Core,
-    cpus: Vec<u32>,
-}
-
 /// One worker's thread, as others see it.
 pub(crate) struct PinnedWorker {
     pub(crate) info: WorkerInfo,
@@ -70,7 +53,9 @@ pub(crate) struct Orders {
 
 pub(crate) struct Workers {
     topology: Arc<Topology>,
-    options: WorkerOptions,
+    pin: Pin,
+    reserve: usize,
+    max_workers: Option<usize>,
     /// By index.
     workers: Vec<PinnedWorker>,
     /// Cpus that the caller lets it use, if not all.
@@ -96,41 +81,6 @@ impl Notes {
     }
 }
 
-impl Place {
-    /// A place for each core of the plan, in the order of the workers.
-    pub(crate) fn all(plan: &[DomainCores], pin: Pin) -> Vec<Place> {
-        let places = |domain: &DomainCores| {
-            let each = domain.cores.iter().map(|core| Place {
-                domain: domain.id,
-                core: core.clone(),
-                cpus: cpus_for(pin, domain, core),
-            });
-            each.collect::<Vec<_>>()
-        };
-        plan.iter().flat_map(places).collect()
-    }
-
-    /// Pins the calling thread, worker `index`, to its cpus, and returns what the system granted.
-    pub(crate) fn pin(self, index: usize) -> PinnedWorker {
-        let mut worker = PinnedWorker {
-            info: WorkerInfo {
-                index,
-                domain: self.domain,
-                at_work: true,
-                asked: Vec::new(),
-                granted: pin::current_affinity(),
-                refused: None,
-            },
-            core: self.core,
-            thread: Thread::current(),
-        };
-        let mut notes = Notes::default();
-        worker.record(self.cpus, pin::pin_current_thread, &mut notes);
-        notes.log();
-        worker
-    }
-}
-
 fn cpus_for(pin: Pin, domain: &DomainCores, core: &Core) -> Vec<u32> {
     match pin {
         Pin::Domain => domain.cpus.clone(),
@@ -140,6 +90,37 @@ fn cpus_for(pin: Pin, domain: &DomainCores, core: &Core) -> Vec<u32> {
 }
 
 impl PinnedWorker {
+    /// One for each core of the plan, in order. Its thread is to be pinned to the cpus that are asked for.
+    pub(crate) fn all(plan: &[DomainCores], pin: Pin) -> Vec<Self> {
+        let cores = plan
+            .iter()
+            .flat_map(|domain| domain.cores.iter().map(move |core| (domain, core)));
+        let worker = |(index, (domain, core)): (usize, (&DomainCores, &Core))| Self {
+            info: WorkerInfo {
+                index,
+                domain: domain.id,
+                at_work: true,
+                asked: cpus_for(pin, domain, core),
+                granted: Vec::new(),
+                refused: None,
+            },
+            core: core.clone(),
+            thread: None,
+        };
+        cores.enumerate().map(worker).collect()
+    }
+
+    /// Pins the calling thread, which is the worker's, and keeps what the system granted.
+    pub(crate) fn pin_this(mut self) -> Self {
+        self.info.granted = pin::current_affinity();
+        self.thread = Thread::current();
+        let mut notes = Notes::default();
+        let cpus = std::mem::take(&mut self.info.asked);
+        self.record(cpus, pin::pin_current_thread, &mut notes);
+        notes.log();
+        self
+    }
+
     /// Asks for `cpus` and keeps what was granted.
     fn record(
         &mut self,
@@ -185,11 +166,18 @@ impl PinnedWorker {
 }
 
 impl Workers {
-    pub(crate) fn new(topology: Arc<Topology>, options: WorkerOptions) -> Self {
+    /// None yet. They are to be chosen and pinned so: by `Pin::None` on a machine that is not the running one.
+    pub(crate) fn new(
+        topology: Arc<Topology>,
+        pin: Pin,
+        (reserve, max_workers): (usize, Option<usize>),
+    ) -> Self {
         let usable = all_cpus(&topology);
         Self {
             topology,
-            options,
+            pin,
+            reserve,
+            max_workers,
             workers: Vec::new(),
             allowed: None,
             usable,
@@ -212,10 +200,8 @@ impl Workers {
     }
 
     pub(crate) fn infos(&self) -> Vec<WorkerInfo> {
-        self.workers
-            .iter()
-            .map(|worker| worker.info.clone())
-            .collect()
+        let infos = self.workers.iter().map(|worker| worker.info.clone());
+        infos.collect()
     }
 
     /// The cpus that the executor may use and that no worker at work may run on, ascending; none if such a worker
@@ -225,7 +211,7 @@ impl Workers {
         let floats =
             |worker: &PinnedWorker| worker.info.asked.is_empty() || worker.info.refused.is_some();
         // Under a restriction also those that float are asked to stay on what is left.
-        if self.options.pin == Pin::None || at_work().any(floats) {
+        if self.pin == Pin::None || at_work().any(floats) {
             return Vec::new();
         }
         let is_free = |&cpu: &u32| {
@@ -278,24 +264,16 @@ impl Workers {
     /// Who works where with the cpus that are left. If no worker's core is among them, all work, wherever there is a
     /// cpu left: the machine that they were started on is gone.
     pub(crate) fn orders(&mut self) -> Orders {
-        let plan = self.plan(|cpu| self.may_use(cpu));
         let mut orders = Orders {
             at_work: vec![false; self.workers.len()],
             strength: Vec::new(),
             cpus: vec![Vec::new(); self.workers.len()],
         };
-        for domain in self.domains() {
-            let mut at_work = 0;
-            if let Ok(plan) = &plan
-                && let Some(planned) = plan.iter().find(|planned| planned.id == domain)
-            {
-                for (index, core) in self.assign(planned) {
-                    orders.at_work[index] = true;
-                    orders.cpus[index] = cpus_for(self.options.pin, planned, core);
-                    at_work += 1;
-                }
+        for planned in self.plan().iter().flatten() {
+            for (index, core) in self.assign(planned) {
+                orders.at_work[index] = true;
+                orders.cpus[index] = cpus_for(self.pin, planned, core);
             }
-            orders.strength.push(at_work);
         }
         if !orders.at_work.contains(&true) {
             self.notes.add(|| {
@@ -304,21 +282,15 @@ impl Workers {
                 );
             });
             orders.at_work.fill(true);
-            for (position, domain) in self.domains().enumerate() {
-                let started = self
-                    .workers
-                    .iter()
-                    .filter(|worker| worker.info.domain == domain);
-                orders.strength[position] = started.count() as u32;
-            }
         }
+        let at_work = |worker: &&PinnedWorker| orders.at_work[worker.info.index];
+        let strength = |workers: &[PinnedWorker]| workers.iter().filter(at_work).count() as u32;
+        orders.strength = self.domains().map(strength).collect();
         // Whoever has no cpus of its own has to leave those that are gone all the same; one that stands by may still be
         // inside a task.
-        let refuge: Vec<u32> = all_cpus(&self.topology)
-            .into_iter()
-            .filter(|&cpu| self.may_use(cpu))
-            .collect();
-        let floats = self.options.pin == Pin::None;
+        let mut refuge = all_cpus(&self.topology);
+        refuge.retain(|&cpu| self.may_use(cpu));
+        let floats = self.pin == Pin::None;
         if self.topology.is_this_machine() && (!floats || self.allowed.is_some()) {
             for cpus in orders.cpus.iter_mut().filter(|cpus| cpus.is_empty()) {
                 cpus.clone_from(&refuge);
@@ -346,30 +318,26 @@ impl Workers {
         }
     }
 
-    fn plan(&self, may_use: impl Fn(u32) -> bool) -> Result<Vec<DomainCores>, BuildError> {
-        let is_left = |core: &&Core| core.cpus.iter().any(|&cpu| may_use(cpu));
-        let cores = self
-            .topology
-            .domains()
-            .iter()
-            .flat_map(|domain| &domain.cores);
+    fn plan(&self) -> Result<Vec<DomainCores>, BuildError> {
+        let is_left = |core: &&Core| core.cpus.iter().any(|&cpu| self.may_use(cpu));
+        let domains = self.topology.domains().iter();
+        let cores = domains.flat_map(|domain| &domain.cores);
         let left = cores.filter(is_left).count();
         // Something has to work: the reserve shrinks with what is left.
-        let reserve = self.options.reserve.min(left.saturating_sub(1));
-        let has_workers = |domain| self.domains().any(|ours| ours == domain);
+        let reserve = self.reserve.min(left.saturating_sub(1));
+        let has_workers = |domain| self.domains().any(|ours| ours[0].info.domain == domain);
         cores::choose(
             &self.topology,
-            may_use,
+            |cpu| self.may_use(cpu),
             has_workers,
             reserve,
-            self.options.max_workers,
+            self.max_workers,
         )
     }
 
-    /// The domains that have workers, in order.
-    fn domains(&self) -> impl Iterator<Item = DomainId> + '_ {
-        let domains = self.workers.chunk_by(|a, b| a.info.domain == b.info.domain);
-        domains.map(|workers| workers[0].info.domain)
+    /// The workers of each domain that has any, in order.
+    fn domains(&self) -> impl Iterator<Item = &[PinnedWorker]> {
+        self.workers.chunk_by(|a, b| a.info.domain == b.info.domain)
     }
 
     /// Who of a domain's workers takes which of its cores: its own if it is left, else one that is free.
@@ -377,11 +345,8 @@ impl Workers {
         let mut free: Vec<&Core> = planned.cores.iter().collect();
         let mut without = Vec::new();
         let mut assigned = Vec::new();
-        for worker in self
-            .workers
-            .iter()
-            .filter(|worker| worker.info.domain == planned.id)
-        {
+        let its = |worker: &&PinnedWorker| worker.info.domain == planned.id;
+        for worker in self.workers.iter().filter(its) {
             let is_its_own =
                 |core: &&Core| core.cpus.iter().any(|cpu| worker.core.cpus.contains(cpu));
             match free.iter().position(is_its_own) {
@@ -396,11 +361,8 @@ impl Workers {
 
 /// All cpus of a machine, ascending.
 fn all_cpus(topology: &Topology) -> Vec<u32> {
-    let mut cpus: Vec<u32> = topology
-        .domains()
-        .iter()
-        .flat_map(|domain| domain.cpus())
-        .collect();
+    let domains = topology.domains().iter();
+    let mut cpus: Vec<u32> = domains.flat_map(|domain| domain.cpus()).collect();
     cpus.sort_unstable();
     cpus
 }
@@ -431,26 +393,11 @@ mod tests {
     /// The workers of a machine, as if the system had granted what they ask for.
     fn granted(machine: Topology, pin: Pin, reserve: usize, max_workers: Option<usize>) -> Workers {
         let plan = cores::choose(&machine, |_| true, |_| true, reserve, max_workers).unwrap();
-        let options = WorkerOptions {
-            pin,
-            reserve,
-            max_workers,
-        };
-        let places = Place::all(&plan, pin).into_iter().enumerate();
-        let placed = places.map(|(index, place)| PinnedWorker {
-            info: WorkerInfo {
-                index,
-                domain: place.domain,
-                at_work: true,
-                asked: place.cpus.clone(),
-                granted: place.cpus,
-                refused: None,
-            },
-            core: place.core,
-            thread: None,
-        });
-        let placed = placed.collect();
-        let mut workers = Workers::new(Arc::new(machine), options);
+        let mut placed = PinnedWorker::all(&plan, pin);
+        for worker in &mut placed {
+            worker.info.granted.clone_from(&worker.info.asked);
+        }
+        let mut workers = Workers::new(Arc::new(machine), pin, (reserve, max_workers));
         workers.add(placed);
         workers
     }

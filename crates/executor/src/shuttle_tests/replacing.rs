@@ -139,7 +139,7 @@ fn copying() {
         .domain(1 << 20, 1);
     let executor = Executor::builder()
         .topology(machine.build().unwrap())
-        .believe_nodes()
+        .believe_nodes(true)
         .planner(planner)
         .build()
         .unwrap();

@@ -12,9 +12,9 @@ use chiplet_policy::{Homes, Placement, Rates, TableId};
 use chiplet_topology::DomainId;
 use rustc_hash::FxHashMap;
 
-use crate::counts::{Counts, Steals, TABLES_AT_ONCE};
+use crate::counts::{Counts, End, Steals, TABLES_AT_ONCE};
 use crate::engine::Engine;
-use crate::engine::stats::{GroupStats, TableStats};
+use crate::engine::stats::TableStats;
 use crate::latencies::Latencies;
 use crate::placement::balancer::{Asked, Balancer};
 
@@ -25,6 +25,7 @@ use crate::placement::balancer::{Asked, Balancer};
 /// microseconds. Adding and removing tables wait for none of it. A task that starts meanwhile may count as `queued`
 /// still, one that ends counts as ended. While no task moves it is exact.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Snapshot {
     /// The tables, in order of their ids.
@@ -42,6 +43,8 @@ pub struct Snapshot {
     /// Their bytes.
     pub copied_bytes: u64,
     /// The placement in force.
+    #[cfg_attr(feature = "serde", serde(rename = "placement_version"))]
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serialize::version"))]
     pub placement: Arc<Placement>,
 }
 
@@ -74,9 +77,11 @@ pub struct TableSnapshot {
 
 /// One domain.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct DomainSnapshot {
     /// Its id in the executor's topology.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serialize::number"))]
     pub id: DomainId,
     /// Its workers that are at work.
     pub workers: usize,
@@ -97,40 +102,15 @@ pub struct DomainSnapshot {
     /// Where its workers' tasks and scan units came from.
     pub steals: Steals,
     /// Its workers' time on tasks and scan units, summed.
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "busy_us", serialize_with = "serialize::in_micros")
+    )]
     pub busy: Duration,
     /// Wait of the tasks its workers ended.
     pub wait: Latencies,
     /// Service time of the tasks its workers ended.
     pub service: Latencies,
-}
-
-impl DomainSnapshot {
-    fn new(id: DomainId) -> Self {
-        Self {
-            id,
-            workers: 0,
-            busy_workers: 0,
-            queued: 0,
-            shed: 0,
-            done: 0,
-            expired: 0,
-            cancelled: 0,
-            panicked: 0,
-            steals: Steals::default(),
-            busy: Duration::ZERO,
-            wait: Latencies::default(),
-            service: Latencies::default(),
-        }
-    }
-
-    fn absorb(&mut self, stats: &TableStats) {
-        self.done += stats.served.done;
-        self.expired += stats.served.expired;
-        self.cancelled += stats.served.cancelled;
-        self.panicked += stats.served.panicked;
-        self.wait.absorb(&stats.wait);
-        self.service.absorb(&stats.service);
-    }
 }
 
 /// What a group's queue has counted of its removed tables, and of the others.
@@ -154,9 +134,9 @@ impl TableCounts {
 /// counters, or one histogram, takes.
 pub(crate) fn take(engine: &Engine, balancer: &Balancer) -> Snapshot {
     let _counters = balancer.keep_counters();
-    let view = balancer.view();
+    let (placement, done) = balancer.view();
     // In this order, from a task's beginning to its end: see `engine/stats/mod.rs`.
-    let groups = &engine.hub.groups;
+    let (groups, crew) = (&engine.hub.groups, &engine.hub.crew);
     let intakes = (0..groups.count()).map(|group| {
         let (gone, tasks) = {
             let group = groups.lock(group);
@@ -165,45 +145,46 @@ pub(crate) fn take(engine: &Engine, balancer: &Balancer) -> Snapshot {
         (gone, tasks, groups.intake(group))
     });
     let intakes: Vec<GroupIntake> = intakes.collect();
-    let ends: Vec<GroupStats> = (0..groups.count())
-        .map(|group| engine.stats.read(group))
-        .collect();
-    let mut waiting = Vec::with_capacity(intakes.len());
-    let mut domains: Vec<DomainSnapshot> = Vec::new();
-    let mut at: FxHashMap<DomainId, usize> = FxHashMap::default();
     let mut by_table: FxHashMap<TableId, TableCounts> = FxHashMap::default();
     let mut retired = TableCounts::default();
-    for (group, ((gone, tasks, intake), stats)) in intakes.into_iter().zip(ends).enumerate() {
-        let id = engine.hub.crew.domain_of(group);
-        let index = *at.entry(id).or_insert_with(|| {
-            domains.push(DomainSnapshot::new(id));
-            domains.len() - 1
-        });
-        let domain = &mut domains[index];
-        domain.workers += engine.hub.groups.at_work_in(group);
-        domain.shed += gone.shed;
-        retired.intake.absorb(gone);
-        for &(table, intake, queued) in &intake {
-            domain.shed += intake.shed;
+    let mut domains = Vec::with_capacity(intakes.len());
+    for (group, (gone, _, intakes)) in intakes.iter().enumerate() {
+        let ends = engine.stats.read(group);
+        retired.intake.absorb(*gone);
+        retired.stats.absorb(&ends.retired);
+        let mut shed = gone.shed;
+        for &(table, intake, queued) in intakes {
+            shed += intake.shed;
             let counts = by_table.entry(table).or_default();
             counts.intake.absorb(intake);
             counts.queued += queued;
         }
-        waiting.push((index, tasks as u64, intake));
-        domain.busy += stats.busy;
-        domain.absorb(&stats.retired);
-        retired.stats.absorb(&stats.retired);
-        for (table, stats) in stats.tables {
-            domain.absorb(&stats);
-            by_table.entry(table).or_default().stats.absorb(&stats);
+        let mut all = ends.retired;
+        for (table, stats) in &ends.tables {
+            all.absorb(stats);
+            by_table.entry(*table).or_default().stats.absorb(stats);
         }
-    }
-    for worker in 0..engine.hub.crew.threads() {
-        let id = engine.hub.crew.domain_of(engine.hub.crew.group_of(worker));
-        let (occupied, steals) = engine.stats.of(worker);
-        let domain = &mut domains[at[&id]];
-        domain.busy_workers += usize::from(occupied);
-        domain.steals.absorb(steals);
+        let (mut busy_workers, mut steals) = (0, Steals::default());
+        for worker in (0..crew.threads()).filter(|&worker| crew.group_of(worker) == group) {
+            let (occupied, its) = engine.stats.of(worker);
+            busy_workers += usize::from(occupied);
+            steals.absorb(its);
+        }
+        domains.push(DomainSnapshot {
+            id: crew.domain_of(group),
+            workers: groups.at_work_in(group),
+            busy_workers,
+            queued: 0,
+            shed,
+            done: all.served.of(End::Done),
+            expired: all.served.of(End::Expired),
+            cancelled: all.served.of(End::Cancelled),
+            panicked: all.served.of(End::Panicked),
+            steals,
+            busy: ends.busy,
+            wait: all.wait,
+            service: all.service,
+        });
     }
 
     // What has ended since does not wait in its domain either.
@@ -211,14 +192,14 @@ pub(crate) fn take(engine: &Engine, balancer: &Balancer) -> Snapshot {
         .iter()
         .map(|(&table, counts)| (table, counts.counts().queued));
     let mut still: FxHashMap<TableId, u64> = still.collect();
-    for (domain, tasks, tables) in waiting {
+    for (domain, (_, tasks, intakes)) in domains.iter_mut().zip(&intakes) {
         let mut queries = 0;
-        for (table, _, queued) in tables {
+        for &(table, _, queued) in intakes {
             let left = still.entry(table).or_default();
             queries += queued.min(*left);
             *left = left.saturating_sub(queued);
         }
-        domains[domain].queued += tasks.min(queries);
+        domain.queued = queries.min(*tasks as u64);
     }
     let mut total = retired.counts();
     let mut steals = Steals::default();
@@ -228,7 +209,7 @@ pub(crate) fn take(engine: &Engine, balancer: &Balancer) -> Snapshot {
     for counts in by_table.values() {
         total.absorb(counts.counts());
     }
-    let placed: Vec<_> = view.placement.iter().collect();
+    let placed: Vec<_> = placement.iter().collect();
     let mut tables = Vec::with_capacity(placed.len());
     for some in placed.chunks(TABLES_AT_ONCE) {
         let asked = balancer.asked(some.iter().map(|&(id, _)| id));
@@ -257,10 +238,10 @@ pub(crate) fn take(engine: &Engine, balancer: &Balancer) -> Snapshot {
         domains,
         total,
         steals,
-        remaps: view.remaps,
-        copied_tables: view.copied.0,
-        copied_bytes: view.copied.1,
-        placement: Arc::clone(&view.placement),
+        remaps: done.remaps,
+        copied_tables: done.copied_tables,
+        copied_bytes: done.copied_bytes,
+        placement,
     }
 }
 

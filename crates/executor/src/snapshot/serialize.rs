@@ -1,10 +1,14 @@
 //! What a snapshot looks like to serde: counts as they are, times in microseconds, histograms as their usual
 //! percentiles.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use chiplet_policy::Placement;
+use chiplet_topology::DomainId;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
-use super::{DomainSnapshot, Snapshot, TableSnapshot};
-use crate::counts::{Counts, Steals};
+use super::TableSnapshot;
 use crate::latencies::Latencies;
 
 /// Writes the fields named, each by an expression, as a struct of that name.
@@ -17,24 +21,21 @@ macro_rules! fields {
     }};
 }
 
-fn micros(time: std::time::Duration) -> u64 {
+fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Without the placement, which the tables' homes tell.
-impl Serialize for Snapshot {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        fields!(serializer, "Snapshot", {
-            "tables": self.tables,
-            "domains": self.domains,
-            "total": self.total,
-            "steals": self.steals,
-            "remaps": self.remaps,
-            "copied_tables": self.copied_tables,
-            "copied_bytes": self.copied_bytes,
-            "placement_version": self.placement.version(),
-        })
-    }
+pub(super) fn in_micros<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_u64(micros(*time))
+}
+
+pub(super) fn number<S: Serializer>(domain: &DomainId, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_u32(domain.0)
+}
+
+/// The placement is told by the tables' homes.
+pub(super) fn version<S: Serializer>(of: &Arc<Placement>, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_u64(of.version())
 }
 
 /// Homes are pairs of a domain's number and its share of the table's queries, memory pairs of a node's number and
@@ -56,53 +57,6 @@ impl Serialize for TableSnapshot {
             "traffic_slow": self.traffic.slow,
             "wait": self.wait,
             "service": self.service,
-        })
-    }
-}
-
-impl Serialize for DomainSnapshot {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        fields!(serializer, "DomainSnapshot", {
-            "id": self.id.0,
-            "workers": self.workers,
-            "busy_workers": self.busy_workers,
-            "queued": self.queued,
-            "shed": self.shed,
-            "done": self.done,
-            "expired": self.expired,
-            "cancelled": self.cancelled,
-            "panicked": self.panicked,
-            "steals": self.steals,
-            "busy_us": micros(self.busy),
-            "wait": self.wait,
-            "service": self.service,
-        })
-    }
-}
-
-impl Serialize for Counts {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        fields!(serializer, "Counts", {
-            "accepted": self.accepted,
-            "queued": self.queued,
-            "running": self.running,
-            "done": self.done,
-            "expired": self.expired,
-            "cancelled": self.cancelled,
-            "panicked": self.panicked,
-            "shed": self.shed,
-        })
-    }
-}
-
-impl Serialize for Steals {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        fields!(serializer, "Steals", {
-            "own": self.own,
-            "domain": self.domain,
-            "remote": self.remote,
-            "rebalanced": self.rebalanced,
-            "overflow": self.overflow,
         })
     }
 }

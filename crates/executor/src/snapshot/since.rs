@@ -1,7 +1,6 @@
 //! What happened between two snapshots.
 
 use super::{DomainSnapshot, Snapshot, TableSnapshot};
-use crate::counts::{Counts, Steals};
 
 impl Snapshot {
     /// What was counted since `earlier`, an older snapshot of the same executor: for exporters that report an interval,
@@ -81,32 +80,6 @@ impl DomainSnapshot {
             wait: self.wait.since(&earlier.wait),
             service: self.service.since(&earlier.service),
             ..*self
-        }
-    }
-}
-
-impl Counts {
-    fn since(self, earlier: Counts) -> Counts {
-        Counts {
-            accepted: self.accepted.saturating_sub(earlier.accepted),
-            done: self.done.saturating_sub(earlier.done),
-            expired: self.expired.saturating_sub(earlier.expired),
-            cancelled: self.cancelled.saturating_sub(earlier.cancelled),
-            panicked: self.panicked.saturating_sub(earlier.panicked),
-            shed: self.shed.saturating_sub(earlier.shed),
-            ..self
-        }
-    }
-}
-
-impl Steals {
-    fn since(self, earlier: Steals) -> Steals {
-        Steals {
-            own: self.own.saturating_sub(earlier.own),
-            domain: self.domain.saturating_sub(earlier.domain),
-            remote: self.remote.saturating_sub(earlier.remote),
-            rebalanced: self.rebalanced.saturating_sub(earlier.rebalanced),
-            overflow: self.overflow.saturating_sub(earlier.overflow),
         }
     }
 }

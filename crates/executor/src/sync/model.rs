@@ -110,7 +110,7 @@ pub(crate) mod deque {
     use std::sync::Arc;
 
     pub(crate) struct Worker<T>(Arc<Mutex<VecDeque<T>>>);
-    pub(crate) struct Stealer<T>(Arc<Mutex<VecDeque<T>>>);
+    pub(crate) type Stealer<T> = Worker<T>;
 
     pub(crate) enum Steal<T> {
         Empty,
@@ -133,11 +133,9 @@ pub(crate) mod deque {
         }
 
         pub(crate) fn stealer(&self) -> Stealer<T> {
-            Stealer(Arc::clone(&self.0))
+            Self(Arc::clone(&self.0))
         }
-    }
 
-    impl<T> Stealer<T> {
         pub(crate) fn steal(&self) -> Steal<T> {
             match self.0.lock().pop_front() {
                 Some(value) => Steal::Success(value),
@@ -205,20 +203,6 @@ std::thread_local! {
 /// Sets the clock back: each execution of a model has to see the same times.
 pub(crate) fn begin() {
     PASSED.set(0);
-}
-
-/// None: all time is [`now`]'s.
-#[derive(Clone, Debug)]
-pub(crate) struct Counter;
-
-impl Counter {
-    pub(crate) fn start() -> Option<Self> {
-        None
-    }
-
-    pub(crate) fn passed(&self) -> u64 {
-        unreachable!("none is started")
-    }
 }
 
 /// What time it is: a microsecond later each time.

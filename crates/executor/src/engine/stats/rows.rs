@@ -106,7 +106,7 @@ impl Sums {
         let row = self.of(note.table);
         row.used.0 += busy;
         row.used.1 += bytes;
-        row.stats.served.count_many(note.end, tasks);
+        row.stats.served.count(note.end, tasks);
         if let Some([wait, service]) = note.times {
             row.stats.wait.record_many(wait, tasks);
             row.stats.service.record_many(service, tasks);
@@ -268,8 +268,11 @@ mod tests {
             "each once"
         );
         let of = |slot: usize| counts.tables[slot].1.served;
-        assert_eq!(of(0).expired, 0, "it was read before");
-        assert!(of(count as usize - 1).expired > 0, "it was read after");
+        assert_eq!(of(0).of(End::Expired), 0, "it was read before");
+        assert!(
+            of(count as usize - 1).of(End::Expired) > 0,
+            "it was read after"
+        );
     }
 
     #[test]
@@ -294,11 +297,11 @@ mod tests {
         rows.lock().sums.add(&note(last.slot, End::Cancelled));
         assert_eq!(drain().0, [(last.slot, 0)]);
         let counts = read(&rows, || ());
-        assert_eq!(counts.retired.served.done, 1);
+        assert_eq!(counts.retired.served.of(End::Done), 1);
         let of_last: Vec<_> = counts.tables.iter().filter(|(id, _)| *id == last).collect();
         assert_eq!(of_last.len(), 1);
         let served = of_last[0].1.served;
-        assert_eq!((served.done, served.cancelled), (1, 1));
+        assert_eq!((served.of(End::Done), served.of(End::Cancelled)), (1, 1));
         assert_eq!(counts.tables.len(), count as usize - 1);
     }
 
@@ -309,10 +312,10 @@ mod tests {
         for count in 1..=3 * NOTES as u64 + 1 {
             notes.add(note(0, End::Done), &stats);
             if count % 50 == 0 {
-                assert_eq!(stats.read(0).tables[0].1.served.done, count);
+                assert_eq!(stats.read(0).tables[0].1.served.of(End::Done), count);
             }
         }
-        let all = stats.read(0).tables[0].1.served.done;
+        let all = stats.read(0).tables[0].1.served.of(End::Done);
         assert_eq!(all, 3 * NOTES as u64 + 1);
     }
 }

@@ -56,7 +56,7 @@ pub(super) fn run(
     worker.invite(&shared, others, others);
     drop(shared);
     let mut context = context(host);
-    while let Some((part, code)) = parts.begin() {
+    while let Some((part, code)) = parts.begin(false) {
         parts.run(part, code, &mut context);
     }
     parts.await_others();
@@ -83,17 +83,17 @@ impl Parts {
         }
     }
 
-    /// Takes the next part.
-    fn begin(&self) -> Option<(usize, Arc<Part>)> {
-        self.progress.lock().begin(self.count)
-    }
-
-    /// As [`Parts::begin`], for a worker that comes; it has to [`Parts::leave`] if it gets one.
-    fn enter(&self) -> Option<(usize, Arc<Part>)> {
+    /// Takes the next part. A worker that `enters` has to [`Parts::leave`] if it gets one.
+    fn begin(&self, enters: bool) -> Option<(usize, Arc<Part>)> {
         let mut progress = self.progress.lock();
-        let begun = progress.begin(self.count)?;
-        progress.inside += 1;
-        Some(begun)
+        let code = progress.code.clone()?;
+        let part = progress.next;
+        if part >= self.count {
+            return None;
+        }
+        progress.next += 1;
+        progress.inside += usize::from(enters);
+        Some((part, code))
     }
 
     /// Whether a worker that helps should leave for a task that waits, while parts are left.
@@ -156,14 +156,6 @@ impl Parts {
     }
 }
 
-impl Progress {
-    fn begin(&mut self, count: usize) -> Option<(usize, Arc<Part>)> {
-        let code = self.code.as_ref().filter(|_| self.next < count)?;
-        self.next += 1;
-        Some((self.next - 1, Arc::clone(code)))
-    }
-}
-
 impl Shared for Parts {
     fn is_open(&self) -> bool {
         self.is_any_left()
@@ -173,7 +165,7 @@ impl Shared for Parts {
         if self.gives_way(worker) {
             return true;
         }
-        let mut begun = self.enter();
+        let mut begun = self.begin(true);
         if begun.is_none() {
             return false;
         }
@@ -188,7 +180,7 @@ impl Shared for Parts {
                 self.run(part, code, context);
                 gives_way = self.gives_way(worker);
                 if !gives_way {
-                    begun = self.begin();
+                    begun = self.begin(false);
                 }
             }
         });
