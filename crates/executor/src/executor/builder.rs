@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chiplet_policy::queue::QUEUE_PER_WORKER;
-use chiplet_policy::{Planner, PlannerConfig, SplitConfig, StealConfig, neighbours};
+use chiplet_policy::{Planner, PlannerConfig, SplitConfig, StealConfig};
 use chiplet_topology::pin::Pin;
-use chiplet_topology::{DomainId, LevelChoice, Topology, numa_balancing};
+use chiplet_topology::{LevelChoice, Topology, numa_balancing};
 
-use crate::engine::substitutes::Substitutes;
 use crate::engine::timer;
 use crate::engine::worker::Worker;
 use crate::engine::{Engine, EngineParts};
@@ -17,7 +16,7 @@ use crate::executor::Executor;
 use crate::limits::QueryLimits;
 use crate::placement::balancer::{Balancer, OnRemap};
 use crate::placement::copier::{Copier, CopyLimits};
-use crate::placement::cores::{self, DomainCores};
+use crate::placement::cores;
 use crate::placement::event::RemapEvent;
 use crate::placement::nodes::Nodes;
 use crate::placement::workers::{self, PinnedWorker, Place, WorkerOptions, Workers};
@@ -325,7 +324,8 @@ impl Builder {
             .table_limit
             .unwrap_or_else(|| Discipline::usual_table_limit(queue_limit))
             .min(queue_limit);
-        let groups = groups(&topology, &plan);
+        let domains = plan.iter().map(|domain| (domain.id, domain.cores.len()));
+        let groups = GroupSpec::all(&topology, &domains.collect::<Vec<_>>());
         let rules = Rules {
             crossing: Crossing {
                 steal: self.steal,
@@ -345,8 +345,7 @@ impl Builder {
         for (index, group) in groups.iter().enumerate().rev() {
             group_of_domain[group.domain.0 as usize] = Some(index);
         }
-        let (hub, mut locals) = Hub::new(rules, groups);
-        let substitutes = Substitutes::new(self.name.clone(), locals.split_off(hub.crew.workers()));
+        let (hub, locals) = Hub::new(rules, groups);
 
         let tick = self
             .planner
@@ -387,7 +386,7 @@ impl Builder {
             nodes,
             split: self.split,
             hub,
-            substitutes,
+            name: self.name,
             group_of_domain,
             queue_limit,
             table_limit,
@@ -397,8 +396,15 @@ impl Builder {
         let places = Place::all(&plan, pin);
         let (report, reports) = mpsc::channel();
         let threads = Arc::clone(&engine.threads);
+        let give_up = |error| {
+            engine.hub.close();
+            balancer.stop();
+            // Workers have nothing to do, so they end at once, and the last of them stops the timer.
+            threads.join_until(now() + A_YEAR);
+            Err(error)
+        };
         for (place, local) in places.into_iter().zip(locals) {
-            let name = format!("{}-{}-{}", self.name, place.domain.0, local.worker);
+            let (domain, index) = (place.domain, local.worker);
             let worker = Worker::new(Arc::clone(&engine), local);
             let report = report.clone();
             let body = move || {
@@ -407,11 +413,8 @@ impl Builder {
                 drop(report);
                 worker.run();
             };
-            if let Err(source) = threads.spawn(name.clone(), body) {
-                engine.hub.close();
-                // They have nothing to do, so they end at once.
-                threads.join_until(now() + A_YEAR);
-                return Err(BuildError::Spawn { name, source });
+            if let Err(error) = threads.spawn_worker(domain, index, body) {
+                return give_up(error);
             }
         }
         drop(report);
@@ -438,41 +441,16 @@ impl Builder {
             };
             bodies.push(("copy", Box::new(move || copier.run())));
         }
-        let name = |what: &str| format!("{}-{what}", self.name);
         let others = bodies
             .into_iter()
-            .map(|(what, body)| (name(what), threads.spawn(name(what), body)));
-        let timers = (0..timer::THREADS).map(|_| {
-            let started = threads.start_timer(name("timer"), Arc::clone(&engine.timer));
-            (name("timer"), started)
-        });
+            .map(|(what, body)| threads.spawn(what, body));
+        let timers = (0..timer::THREADS).map(|_| threads.start_timer());
         // Each is started when it comes to it.
-        for (name, started) in others.chain(timers) {
-            if let Err(source) = started {
-                // The workers leave, and the last of them stops the timer.
-                engine.hub.close();
-                balancer.stop();
-                threads.join_until(now() + A_YEAR);
-                return Err(BuildError::Spawn { name, source });
+        for started in others.chain(timers) {
+            if let Err(error) = started {
+                return give_up(error);
             }
         }
         Ok(Executor::new(engine, balancer, self.limits))
     }
-}
-
-/// Groups of workers: a domain's together.
-fn groups(topology: &Topology, plan: &[DomainCores]) -> Vec<GroupSpec> {
-    let domains: Vec<DomainId> = plan.iter().map(|domain| domain.id).collect();
-    let mut next = 0;
-    let nearest = neighbours(topology, &domains);
-    let specs = plan.iter().zip(nearest).map(|(domain, nearest)| {
-        let first = next;
-        next += domain.cores.len();
-        GroupSpec {
-            domain: domain.id,
-            workers: first..next,
-            nearest,
-        }
-    });
-    specs.collect()
 }

@@ -29,7 +29,7 @@ use super::host::in_context;
 use crate::counts::{End, Served};
 use crate::engine::Engine;
 use crate::engine::completion::Live;
-use crate::engine::live::{AtDeadline, Work};
+use crate::engine::live::Work;
 use crate::engine::stats::Note;
 use crate::engine::task::{Header, Submitted, Task};
 use crate::engine::worker::Worker;
@@ -596,15 +596,15 @@ fn longest(queries: u64, took: Duration, together: usize) -> usize {
 
 /// At its deadline a bulk tells what it has.
 impl<L: Load> Work<L::Answers> for Bulk<L> {
-    fn at_deadline(&self) -> AtDeadline<L::Answers> {
+    fn expire<C>(task: &Live<L::Answers, Self, C>) {
         let told = {
-            let mut progress = self.progress.lock();
+            let mut progress = task.work.progress.lock();
             progress.due = true;
             progress.take()
         };
-        match told {
-            Some(told) => AtDeadline::Told(self.finish(told)),
-            None => AtDeadline::Later,
+        // Else an answer is being counted, and comes then.
+        if let Some(told) = told {
+            task.tell(Ok(task.work.finish(told)));
         }
     }
 }
