@@ -60,7 +60,10 @@ fn tell<T>(task: &Live<T, Closure>, answer: T) {
 
 /// Its ticket asks, whose deadline has passed or has not.
 fn ask<T>(task: &Live<T, Closure>, waker: &Waker, due: bool) -> Poll<Result<T, Error>> {
-    let asked = task.ask(waker, due);
+    if due {
+        task.header.expire();
+    }
+    let asked = task.ask(waker);
     asked.map(|told| told.map(|(answer, _)| answer))
 }
 

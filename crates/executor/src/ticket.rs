@@ -194,7 +194,10 @@ impl<T> Ticket<T> {
         };
         let header = task.header();
         let due = header.is_due();
-        match task.poll(waker, due) {
+        if due {
+            task.expire();
+        }
+        match task.poll(waker) {
             Poll::Ready(result) => {
                 self.leave();
                 Ok(result)

@@ -22,9 +22,9 @@ pub enum LeftHome {
 /// Where a worker got a task, or a part of one. Ordered by how far it came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum StealLevel {
-    /// Its domain's queue, which is the task's home, or its own deque.
+    /// Its domain's queue, which is the task's home.
     Own,
-    /// The deque of a sibling of the same domain.
+    /// What a worker of the same domain has started.
     Domain,
     /// Another domain is the task's home.
     Away(LeftHome),

@@ -184,7 +184,10 @@ impl Shared {
 fn build(collection: &Arc<Collection>, shared: &Shared, why: Why) {
     let state = &collection.build;
     let began = Instant::now();
-    match build_within(collection, shared, why) {
+    let view = collection.view();
+    let (live, mut dead) = (view.live, view.dead.len());
+    drop(view);
+    match build_within(collection, shared, why, &mut dead) {
         Ok(()) => state.succeeded(),
         Err(problem) => {
             tracing::error!(
@@ -192,8 +195,7 @@ fn build(collection: &Arc<Collection>, shared: &Shared, why: Why) {
                 problem,
                 "no index could be built; searches are exact"
             );
-            let view = collection.view();
-            state.failed(problem, view.live, view.dead.len());
+            state.failed(problem, live, dead);
         }
     }
     state.took(began.elapsed());
@@ -217,8 +219,15 @@ fn build(collection: &Arc<Collection>, shared: &Shared, why: Why) {
     shared.pending.fetch_sub(1, Ordering::Relaxed);
 }
 
-/// Builds an index over what there is, if there is memory for it. If not, dead rows are forgotten all the same.
-fn build_within(collection: &Collection, shared: &Shared, why: Why) -> Result<(), String> {
+/// Builds an index over what there is, if there is memory for it. If not, the `dead` rows are forgotten all the same,
+/// and none is left of them. Those that die meanwhile are a later build's, however long this one takes: writes may fill
+/// the memory with them before it ends, and then only that build makes room.
+fn build_within(
+    collection: &Collection,
+    shared: &Shared,
+    why: Why,
+    dead: &mut usize,
+) -> Result<(), String> {
     let settings = collection.settings();
     let allowance = &shared.allowance;
     let replace = |settings: &Settings, indexed: bool, loan| {
@@ -252,6 +261,7 @@ fn build_within(collection: &Collection, shared: &Shared, why: Why) -> Result<()
         Ok(loan) => replace(&settings, false, loan)?,
         Err(_) => return problem(first),
     }
+    *dead = 0;
     let second = need();
     match allowance.take(collection.budget(), &second) {
         Ok(loan) => replace(&settings, true, loan),

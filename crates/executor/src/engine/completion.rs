@@ -4,8 +4,8 @@
 //!
 //! 1. the worker that took the task from a queue looks at the word and begins it, or counts how it has ended there
 //!    ([`Header::stop_reason`]). A ticket that goes later meets a task that runs;
-//! 2. at the deadline the ticket that waits ([`Live::ask`]), or the timer ([`Header::expire`]), sets
-//!    [`EXPIRED`], unless the task is settled or done;
+//! 2. at the deadline the ticket that waits, or the timer, sets [`EXPIRED`] ([`Header::expire`]), unless the task is
+//!    settled or done;
 //! 3. the worker of a task with a deadline sets [`SETTLED`] before it counts the end ([`Header::settle`]). If the
 //!    task has expired, that is what it counts; else it expires no more;
 //! 4. the worker leaves the result and sets [`DONE`] ([`Live::tell`]), once. If the ticket is gone or was told
@@ -87,20 +87,14 @@ impl Header {
 
     /// The deadline has passed: tells the ticket so, if it waits for a task that has not ended. One that runs, runs on.
     pub(crate) fn expire(&self) {
-        let waits = |state| state & WAITER != 0;
-        if self.set_expired().is_some_and(waits) && !left_out(Step::ExpiryWakes) {
-            self.wake();
-        }
-    }
-
-    /// The task expires, if it may: what its state was before.
-    fn set_expired(&self) -> Option<u32> {
         let expired =
             |state| (state & (SETTLED | DONE | GONE | EXPIRED) == 0).then_some(state | EXPIRED);
         let set = self
             .state
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, expired);
-        set.ok()
+        if set.is_ok_and(|before| before & WAITER != 0) && !left_out(Step::ExpiryWakes) {
+            self.wake();
+        }
     }
 
     /// Whether this is whom the end will wake.
@@ -197,20 +191,11 @@ impl<T, W, C> Live<T, W, C> {
         }
     }
 
-    /// The result if there is one, else remembers whom to wake. If the deadline has passed (`due`) and there is none,
-    /// that is the result.
+    /// The result if there is one, else remembers whom to wake.
     ///
     /// # Panics
     /// If the result has been taken before.
-    pub(crate) fn ask(&self, waker: &Waker, due: bool) -> Poll<Result<Answer<T>, Error>> {
-        if due
-            && self
-                .header
-                .set_expired()
-                .is_some_and(|state| state & WAITER != 0)
-        {
-            self.header.forget_waker();
-        }
+    pub(crate) fn ask(&self, waker: &Waker) -> Poll<Result<Answer<T>, Error>> {
         let mut state = self.header.state.load(Ordering::Acquire);
         if state & (EXPIRED | DONE) == 0 {
             if state & WAITER != 0 && self.header.keeps(waker) {

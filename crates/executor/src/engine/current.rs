@@ -8,37 +8,33 @@ use crate::sync::thread_local;
 static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
 
 thread_local! {
+    /// The executor whose worker it is, and whether another thread takes tasks in its place.
     #[allow(
         clippy::missing_const_for_thread_local,
         reason = "loom's macro has no such form"
     )]
-    static EXECUTOR: Cell<Option<u64>> = Cell::new(None);
-    #[allow(
-        clippy::missing_const_for_thread_local,
-        reason = "loom's macro has no such form"
-    )]
-    static COVERED: Cell<bool> = Cell::new(false);
+    static WORKS: Cell<(Option<u64>, bool)> = Cell::new((None, false));
     static NUMBER: usize = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
 }
 
 /// Marks this thread as a worker of executor `id`.
 pub(crate) fn enter(id: u64) {
-    EXECUTOR.with(|executor| executor.set(Some(id)));
+    WORKS.with(|works| works.set((Some(id), false)));
 }
 
 /// The executor whose worker this thread is.
 pub(crate) fn executor() -> Option<u64> {
-    EXECUTOR.with(Cell::get)
+    WORKS.with(Cell::get).0
 }
 
 /// Says whether another thread takes tasks in this worker's place.
 pub(crate) fn set_covered(covered: bool) {
-    COVERED.with(|cell| cell.set(covered));
+    WORKS.with(|works| works.set((works.get().0, covered)));
 }
 
 /// Whether another thread takes tasks in this worker's place: then it may wait for one of them.
 pub(crate) fn is_covered() -> bool {
-    COVERED.with(Cell::get)
+    WORKS.with(Cell::get).1
 }
 
 /// A number of this thread; the threads of a process count up from 0.

@@ -1,61 +1,58 @@
 //! Which workers and which threads have not ended yet; shutdown waits for them here.
 
-use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
+use chiplet_topology::DomainId;
+
 use super::timer::Timer;
+use crate::error::BuildError;
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{Condvar, Mutex, Step, left_out, now};
 
-/// Counts workers out; shutdown waits for them here. The last one stops the timer: not before, as a task that outlives
-/// the shutdown still has its deadline.
-pub(crate) struct Exits {
-    left: Mutex<usize>,
+/// How many threads have not ended; shutdown waits for them here.
+#[derive(Default)]
+pub(crate) struct Left {
+    count: Mutex<usize>,
     changed: Condvar,
-    timer: Arc<Timer>,
+    /// Stopped by the last.
+    timer: Option<Arc<Timer>>,
 }
 
-impl Exits {
-    pub(super) fn new(workers: usize, timer: Arc<Timer>) -> Self {
-        Self {
-            left: Mutex::new(workers),
-            changed: Condvar::new(),
-            timer,
-        }
-    }
-
-    /// Counts one more in. The caller is a worker, so not all have left.
-    pub(super) fn enter(&self) {
-        *self.left.lock() += 1;
-    }
-
-    /// Counts one worker out when the guard goes.
-    pub(crate) fn leave_on_drop(&self) -> impl Drop + '_ {
-        struct Leaves<'a>(&'a Exits);
-        impl Drop for Leaves<'_> {
-            fn drop(&mut self) {
-                let left = {
-                    let mut left = self.0.left.lock();
-                    *left -= 1;
-                    *left
-                };
-                self.0.changed.notify_all();
-                if left == 0 && !left_out(Step::LastStopsTimer) {
-                    self.0.timer.stop();
-                }
-            }
-        }
-        Leaves(self)
-    }
-
-    /// Waits until all workers but `but` have left, at most until `deadline`. Returns how many have not.
+impl Left {
+    /// Waits until all but `but` have left, at most until `deadline`. Returns how many have not.
     pub(crate) fn wait_until(&self, deadline: Instant, but: usize) -> usize {
-        let mut left = self.left.lock();
-        while *left > but && now() < deadline {
-            left = self.changed.wait_until(left, deadline);
+        let mut count = self.count.lock();
+        while *count > but && now() < deadline {
+            count = self.changed.wait_until(count, deadline);
         }
-        *left
+        *count
+    }
+
+    /// Counts one more.
+    fn enter(self: &Arc<Self>) -> Counted {
+        *self.count.lock() += 1;
+        Counted(Arc::clone(self))
+    }
+}
+
+/// A thread is counted while this is there.
+struct Counted(Arc<Left>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let left = {
+            let mut count = self.0.count.lock();
+            *count -= 1;
+            *count
+        };
+        self.0.changed.notify_all();
+        if let Some(timer) = &self.0.timer
+            && left == 0
+            && !left_out(Step::LastStopsTimer)
+        {
+            timer.stop();
+        }
     }
 }
 
@@ -63,19 +60,29 @@ impl Exits {
 /// is counted out when it has done the last that may take the caller's time, so joining those that are left does not
 /// wait for long.
 pub(crate) struct Threads {
+    /// What their names begin with.
+    pub(crate) prefix: String,
     /// Bytes of each one's stack, if not the usual.
     stack_size: Option<usize>,
-    running: Mutex<usize>,
-    ended: Condvar,
+    timer: Arc<Timer>,
+    all: Arc<Left>,
+    /// Workers and substitutes. The last one stops the timer: not before, as a task that outlives the shutdown still has
+    /// its deadline.
+    pub(crate) workers: Arc<Left>,
     handles: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Threads {
-    pub(super) fn new(stack_size: Option<usize>) -> Self {
+    pub(super) fn new(prefix: String, stack_size: Option<usize>, timer: Arc<Timer>) -> Self {
         Self {
+            prefix,
             stack_size,
-            running: Mutex::default(),
-            ended: Condvar::new(),
+            all: Arc::default(),
+            workers: Arc::new(Left {
+                timer: Some(Arc::clone(&timer)),
+                ..Left::default()
+            }),
+            timer,
             handles: Mutex::default(),
         }
     }
@@ -85,54 +92,59 @@ impl Threads {
     /// # Errors
     /// The system has refused one more.
     pub(crate) fn spawn(
-        self: &Arc<Self>,
-        name: String,
+        &self,
+        name: &str,
         body: impl FnOnce() + Send + 'static,
-    ) -> io::Result<()> {
-        struct Leaves(Arc<Threads>);
-        impl Drop for Leaves {
-            fn drop(&mut self) {
-                *self.0.running.lock() -= 1;
-                self.0.ended.notify_all();
-            }
-        }
-        *self.running.lock() += 1;
+    ) -> Result<(), BuildError> {
         // Counts out too if there is no thread, and after the body with all that it owns if there is one.
-        let leaves = Leaves(Arc::clone(self));
-        let counted = move || {
-            let _leaves = leaves;
+        let counted = self.all.enter();
+        let body = move || {
+            let _counted = counted;
             body();
         };
-        let mut builder = thread::Builder::new().name(name);
+        let name = format!("{}-{name}", self.prefix);
+        let mut builder = thread::Builder::new().name(name.clone());
         if let Some(bytes) = self.stack_size {
             builder = builder.stack_size(bytes);
         }
         // A thread finds its own handle there.
         let mut handles = self.handles.lock();
-        handles.push(builder.spawn(counted)?);
+        let started = builder.spawn(body);
+        handles.push(started.map_err(|source| BuildError::Spawn { name, source })?);
         Ok(())
+    }
+
+    /// Starts a worker or a substitute of `domain`. It is counted out even if a panic escapes, so that shutdown does not
+    /// wait for a thread that is gone.
+    ///
+    /// # Errors
+    /// As [`Threads::spawn`].
+    pub(crate) fn spawn_worker(
+        &self,
+        domain: DomainId,
+        worker: usize,
+        body: impl FnOnce() + Send + 'static,
+    ) -> Result<(), BuildError> {
+        let counted = self.workers.enter();
+        self.spawn(&format!("{}-{worker}", domain.0), move || {
+            let _counted = counted;
+            body();
+        })
     }
 
     /// Starts a thread of the timer, which starts others when it has to.
     ///
     /// # Errors
     /// As [`Threads::spawn`].
-    pub(crate) fn start_timer(self: &Arc<Self>, name: String, timer: Arc<Timer>) -> io::Result<()> {
-        let (threads, its_name) = (Arc::clone(self), name.clone());
-        let body = move || {
-            let another = || {
-                let started = threads.start_timer(name.clone(), Arc::clone(&timer));
-                started.is_ok()
-            };
-            if timer.run(another) {
+    pub(crate) fn start_timer(self: &Arc<Self>) -> Result<(), BuildError> {
+        let threads = Arc::clone(self);
+        self.spawn("timer", move || {
+            if threads.timer.run(|| threads.start_timer().is_ok()) {
                 let this = thread::current().id();
-                threads
-                    .handles
-                    .lock()
-                    .retain(|handle| handle.thread().id() != this);
+                let mut handles = threads.handles.lock();
+                handles.retain(|handle| handle.thread().id() != this);
             }
-        };
-        self.spawn(its_name, body)
+        })
     }
 
     /// Waits until all threads but the calling one have ended, at most until `deadline`. Returns how many have not;
@@ -142,30 +154,16 @@ impl Threads {
         // that.
         let this = thread::current().id();
         let is_other = |handle: &JoinHandle<()>| handle.thread().id() != this;
-        let own = self
-            .handles
-            .lock()
-            .iter()
-            .filter(|handle| !is_other(handle))
-            .count();
-        {
-            let mut running = self.running.lock();
-            while *running > own && now() < deadline {
-                running = self.ended.wait_until(running, deadline);
-            }
-            if *running > own {
-                return *running - own;
+        let own = usize::from(!self.handles.lock().iter().all(is_other));
+        let left = self.all.wait_until(deadline, own) - own;
+        if left == 0 {
+            let is_other = |handle: &mut JoinHandle<()>| is_other(handle);
+            let others: Vec<_> = self.handles.lock().extract_if(.., is_other).collect();
+            for thread in others {
+                // Threads contain panics; one that escapes anyway has been printed.
+                let _ = thread.join();
             }
         }
-        let others: Vec<_> = self
-            .handles
-            .lock()
-            .extract_if(.., |handle| is_other(handle))
-            .collect();
-        for thread in others {
-            // Threads contain panics; one that escapes anyway has been printed.
-            let _ = thread.join();
-        }
-        0
+        left
     }
 }

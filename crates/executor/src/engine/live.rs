@@ -22,25 +22,16 @@ use crate::report::{Answer, Record};
 use crate::sync::{Step, left_out};
 
 /// What a task does.
-pub(crate) trait Work<T>: Send + Sync {
-    /// The deadline has passed: what its ticket is told then.
-    fn at_deadline(&self) -> AtDeadline<T> {
-        AtDeadline::Expired
+pub(crate) trait Work<T>: Send + Sync + Sized {
+    /// The deadline of `task` has passed before there was an answer. Its ticket is told that, unless there is something
+    /// better to tell.
+    fn expire<C>(task: &Live<T, Self, C>) {
+        task.header.expire();
     }
 }
 
-/// What a ticket is told when its deadline passes before there is an answer.
-pub(crate) enum AtDeadline<T> {
-    /// That it has expired.
-    Expired,
-    /// What has been found so far.
-    Told(Answer<T>),
-    /// Nothing yet: an answer is being counted, and comes then.
-    Later,
-}
-
 /// Work that one worker takes from a queue.
-pub(crate) trait Run<T, C = ()>: Work<T> + Sized {
+pub(crate) trait Run<T, C = ()>: Work<T> {
     /// Runs it on this worker, which took it from `level`, and ends it with [`Live::end`] or [`Live::pass_over`]; work
     /// that is shared out may end later and elsewhere.
     fn run(task: &Arc<Live<T, Self, C>>, worker: &mut Worker, started: Time, level: StealLevel);
@@ -57,7 +48,7 @@ pub(crate) trait Outcome<T>: Expire {
     fn abandon(&self, cancel: bool);
 
     /// As [`Live::ask`].
-    fn poll(&self, waker: &Waker, due: bool) -> Poll<Result<Answer<T>, Error>>;
+    fn poll(&self, waker: &Waker) -> Poll<Result<Answer<T>, Error>>;
 }
 
 impl<T, W, C> Live<T, W, C> {
@@ -149,11 +140,7 @@ where
 
 impl<T: Send, W: Work<T>, C: Send> Expire for Live<T, W, C> {
     fn expire(&self) {
-        match self.work.at_deadline() {
-            AtDeadline::Expired => self.header.expire(),
-            AtDeadline::Told(answer) => _ = self.tell(Ok(answer)),
-            AtDeadline::Later => {}
-        }
+        W::expire(self);
     }
 }
 
@@ -171,16 +158,7 @@ impl<T: Send, W: Work<T>, C: Send> Outcome<T> for Live<T, W, C> {
         self.leave(cancel);
     }
 
-    fn poll(&self, waker: &Waker, due: bool) -> Poll<Result<Answer<T>, Error>> {
-        let expired = due
-            && match self.work.at_deadline() {
-                AtDeadline::Expired => true,
-                AtDeadline::Told(answer) => {
-                    self.tell(Ok(answer));
-                    false
-                }
-                AtDeadline::Later => false,
-            };
-        self.ask(waker, expired)
+    fn poll(&self, waker: &Waker) -> Poll<Result<Answer<T>, Error>> {
+        self.ask(waker)
     }
 }

@@ -27,7 +27,7 @@ use crate::placement::nodes::Nodes;
 use crate::scheduler::Hub;
 use crate::sync::atomic::AtomicBool;
 use crate::sync::now;
-use exits::{Exits, Threads};
+use exits::Threads;
 use registry::{Common, Placed, Registry};
 use stats::Stats;
 use substitutes::Substitutes;
@@ -42,10 +42,8 @@ pub(crate) struct Engine {
     pub(crate) hub: Hub<Arc<dyn Task>, Invitation>,
     pub(crate) registry: Registry,
     pub(crate) stats: Stats,
-    pub(crate) exits: Exits,
     pub(crate) threads: Arc<Threads>,
     pub(crate) substitutes: Substitutes,
-    pub(crate) timer: Arc<Timer>,
     /// Group of each domain of the topology; `None` if it has no worker.
     pub(crate) group_of_domain: Vec<Option<usize>>,
     pub(crate) queue_limit: usize,
@@ -58,13 +56,14 @@ pub(crate) struct Engine {
 
 /// The fixed parts of [`Engine`].
 pub(crate) struct EngineParts {
+    /// What its threads' names begin with.
+    pub(crate) name: String,
     /// Of each thread; `None` for the system's.
     pub(crate) stack_size: Option<usize>,
     pub(crate) topology: Arc<Topology>,
     pub(crate) nodes: Nodes,
     pub(crate) split: SplitConfig,
     pub(crate) hub: Hub<Arc<dyn Task>, Invitation>,
-    pub(crate) substitutes: Substitutes,
     pub(crate) group_of_domain: Vec<Option<usize>>,
     pub(crate) queue_limit: usize,
     pub(crate) table_limit: usize,
@@ -73,7 +72,6 @@ pub(crate) struct EngineParts {
 impl Engine {
     pub(crate) fn new(parts: EngineParts) -> Self {
         static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
-        let workers = parts.hub.crew.workers();
         let timer = Arc::new(Timer::default());
         let stats = Stats::new(parts.hub.groups.count(), parts.hub.crew.threads());
         let id = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -92,10 +90,8 @@ impl Engine {
             topology: parts.topology,
             nodes: parts.nodes,
             stats,
-            exits: Exits::new(workers, Arc::clone(&timer)),
-            threads: Arc::new(Threads::new(parts.stack_size)),
-            substitutes: parts.substitutes,
-            timer,
+            threads: Arc::new(Threads::new(parts.name, parts.stack_size, timer)),
+            substitutes: Substitutes::default(),
             group_of_domain: parts.group_of_domain,
             queue_limit: parts.queue_limit,
             table_limit: parts.table_limit,

@@ -136,19 +136,14 @@ impl Index {
 
     /// What it is after `step`, for which `copy` was made if it needs one; `None` if the step is not possible any more.
     pub(crate) fn after(&self, step: MemoryStep, copy: Option<Placed>) -> Option<Self> {
-        let mut all: Vec<Placed> = match step.change {
-            MemoryChange::Move => Vec::new(),
-            MemoryChange::Copy => self.iter().cloned().collect(),
-            MemoryChange::Drop => {
-                let stays = |placed: &&Placed| placed.package != Some(step.package);
-                self.iter().filter(stays).cloned().collect()
-            }
+        let stays = |placed: &&Placed| match step.change {
+            MemoryChange::Move => false,
+            MemoryChange::Copy => true,
+            MemoryChange::Drop => placed.package != Some(step.package),
         };
-        all.extend(copy);
-        let mut all = all.into_iter();
-        let main = all.next()?;
+        let mut all = self.iter().filter(stays).cloned().chain(copy);
         Some(Self {
-            main: Some(main),
+            main: Some(all.next()?),
             copies: all.collect(),
         })
     }
@@ -205,12 +200,8 @@ impl KeptHomes {
         Homes::clone(&self.all.load())
     }
 
-    #[inline]
     pub(crate) fn contains(&self, domain: DomainId) -> bool {
-        match self.only.load(Ordering::Relaxed) {
-            SEVERAL => self.all.load().contains(domain),
-            only => only == domain.0,
-        }
+        self.all.load().contains(domain)
     }
 }
 
@@ -273,14 +264,10 @@ impl Listing {
     /// The listing must have been taken out of its slot.
     pub(crate) fn has_no_users(self: &Arc<Self>) -> bool {
         // Whoever looks into the slot holds the listing until it has counted its task.
-        let left = Arc::strong_count(self) == 1
-            && Arc::strong_count(&self.first) == 1
-            && self
-                .others
-                .get()
-                .into_iter()
-                .flatten()
-                .all(|share| Arc::strong_count(share) == 1);
+        let others = self.others.get().into_iter().flatten();
+        let mut shares = others.chain([&self.first]);
+        let left =
+            Arc::strong_count(self) == 1 && shares.all(|share| Arc::strong_count(share) == 1);
         // What those who have let go did before is to be seen by the caller.
         fence(Ordering::Acquire);
         left
@@ -330,21 +317,17 @@ impl TableState {
 
     /// Takes note of how fast its tasks come.
     pub(crate) fn note(&self, pace: Pace) {
-        let over_share = pace == Pace::OverShare;
-        if self.is_over_share() != over_share {
+        if self.pace() != pace {
+            let over_share = pace == Pace::OverShare;
             self.over_share.store(over_share, Ordering::Relaxed);
         }
     }
 
     pub(crate) fn pace(&self) -> Pace {
-        match self.is_over_share() {
+        match self.over_share.load(Ordering::Relaxed) {
             true => Pace::OverShare,
             false => Pace::Within,
         }
-    }
-
-    pub(crate) fn is_over_share(&self) -> bool {
-        self.over_share.load(Ordering::Relaxed)
     }
 }
 
@@ -394,17 +377,22 @@ impl Registry {
         options: TableOptions,
         homes: Homes,
     ) {
+        let state = TableState {
+            homes: KeptHomes::new(homes),
+            over_share: AtomicBool::new(false),
+            options: KeptOptions::new(options),
+            last_units: AtomicU32::new(0),
+            place: AtomicU64::new(UNPLACED),
+        };
+        self.list(id, name, index, Arc::new(state));
+    }
+
+    fn list(&self, id: TableId, name: Arc<str>, index: Index, state: Arc<TableState>) {
         let listing = Listing::new(TableEntry {
             id,
             name,
             index,
-            state: Arc::new(TableState {
-                homes: KeptHomes::new(homes),
-                over_share: AtomicBool::new(false),
-                options: KeptOptions::new(options),
-                last_units: AtomicU32::new(0),
-                place: AtomicU64::new(UNPLACED),
-            }),
+            state,
             common: Arc::clone(&self.common),
         });
         self.slots[id.slot as usize].store(Some(listing));
@@ -413,12 +401,12 @@ impl Registry {
     /// A task's reference to a table.
     #[inline]
     pub(crate) fn refer(&self, id: TableId) -> Option<EntryRef> {
-        self.look(id, Listing::refer)
+        self.look(id, |listing| listing.refer())
     }
 
     /// A table is in use.
     pub(crate) fn use_more_shares(&self, id: TableId) {
-        self.look(id, Listing::use_more_shares);
+        self.look(id, |listing| listing.use_more_shares());
     }
 
     /// A table, for whoever looks at it now and then.
@@ -427,12 +415,10 @@ impl Registry {
     }
 
     #[inline(always)]
-    fn look<R>(&self, id: TableId, with: impl FnOnce(&Listing) -> R) -> Option<R> {
+    fn look<R>(&self, id: TableId, with: impl FnOnce(&Arc<Listing>) -> R) -> Option<R> {
         let slot = self.slots.get(id.slot as usize)?.load();
         let listing = slot.as_ref().as_ref();
-        listing
-            .filter(|listing| listing.entry.id == id)
-            .map(|listing| with(listing))
+        listing.filter(|listing| listing.entry.id == id).map(with)
     }
 
     /// Puts another index behind an id, as `change` makes it of the one before. Returns the listing of that, which
@@ -444,16 +430,10 @@ impl Registry {
     ) -> Result<Arc<Listing>, TableError> {
         // As in `remove`: an id that is removed meanwhile must not come back.
         let _changes = self.free.lock();
-        let before = self.listing(id).ok_or(TableError::Unknown)?;
-        let index = change(&before.entry.index)?;
-        let listing = Listing::new(TableEntry {
-            id,
-            name: Arc::clone(&before.entry.name),
-            index,
-            state: Arc::clone(&before.entry.state),
-            common: Arc::clone(&self.common),
-        });
-        self.slots[id.slot as usize].store(Some(listing));
+        let before = self.look(id, Arc::clone).ok_or(TableError::Unknown)?;
+        let entry = &before.entry;
+        let index = change(&entry.index)?;
+        self.list(id, Arc::clone(&entry.name), index, Arc::clone(&entry.state));
         Ok(before)
     }
 
@@ -461,7 +441,7 @@ impl Registry {
     pub(crate) fn remove(&self, id: TableId) -> Option<Arc<Listing>> {
         // The free list's lock makes removals of one slot take turns.
         let _changes = self.free.lock();
-        let listing = self.listing(id)?;
+        let listing = self.look(id, Arc::clone)?;
         self.slots[id.slot as usize].store(None);
         Some(listing)
     }
@@ -469,11 +449,5 @@ impl Registry {
     /// Nothing counts a removed table any more: another one may have its slot.
     pub(crate) fn release(&self, id: TableId) {
         self.free.lock().push(id.slot);
-    }
-
-    fn listing(&self, id: TableId) -> Option<Arc<Listing>> {
-        let slot = self.slots.get(id.slot as usize)?.load();
-        let listing = slot.as_ref().as_ref();
-        listing.filter(|listing| listing.entry.id == id).cloned()
     }
 }

@@ -24,17 +24,14 @@ impl TaskSpan {
     }
 
     /// Runs the task's code within it. A subscriber is the caller's code, whose panic must not end the worker.
-    #[cfg(feature = "tracing")]
     pub(crate) fn within<R>(&self, code: impl FnOnce() -> R) -> R {
+        #[cfg(feature = "tracing")]
         let mut entered = None;
+        #[cfg(feature = "tracing")]
         contain(|| entered = Some(self.span.enter()));
         let result = code();
+        #[cfg(feature = "tracing")]
         contain(|| drop(entered));
         result
-    }
-
-    #[cfg(not(feature = "tracing"))]
-    pub(crate) fn within<R>(&self, code: impl FnOnce() -> R) -> R {
-        code()
     }
 }

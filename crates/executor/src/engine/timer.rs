@@ -11,8 +11,8 @@
 //! wakers that block make another deadline wait. A thread that finds enough others waiting for the lead ends.
 //!
 //! Alarms refer to their tasks weakly: the timer keeps no task alive, and a task keeps the timer alive through its
-//! table's entry. The last worker that leaves stops the timer ([`super::exits::Exits`]): every accepted task has ended
-//! by then, so no ticket needs an alarm any more.
+//! table's entry. The last worker that leaves stops the timer ([`super::exits::Left`]): every accepted task has ended by
+//! then, so no ticket needs an alarm any more.
 
 use std::collections::BTreeMap;
 use std::sync::Weak;
@@ -62,47 +62,43 @@ struct Alarms {
     set: BTreeMap<Alarm, Weak<dyn Expire>>,
     /// Alarms set so far.
     count: u64,
-    thread: Thread,
-    /// Whether a thread leads.
-    led: bool,
+    lead: Lead,
     /// Threads that wait for the lead.
     waiting: usize,
     /// Threads beside the [`THREADS`] from the beginning.
     more: usize,
 }
 
-/// What the thread is doing that leads. While none does it counts as awake: whoever takes the lead looks first.
+/// Which thread leads.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Thread {
-    /// It looks at the alarms before it sleeps again.
+enum Lead {
+    /// None. Whoever takes the lead looks at the alarms first.
     #[default]
-    Awake,
-    /// It sleeps, until then at most.
-    Asleep(Option<Instant>),
-    /// It has ended or is about to.
+    Free,
+    /// One, which looks at them again by then, if not before.
+    Until(Option<Instant>),
+    /// All have ended or are about to.
     Stopped,
 }
 
 impl Timer {
     /// Has `task` told at `at` that its deadline has passed. `None` once the timer was stopped.
     pub(crate) fn set(&self, at: Instant, task: Weak<dyn Expire>) -> Option<Alarm> {
-        let (alarm, wake) = {
-            let mut alarms = self.alarms.lock();
-            let wake = match alarms.thread {
-                Thread::Stopped => return None,
-                Thread::Awake => false,
-                Thread::Asleep(until) => until.is_none_or(|until| at < until),
-            };
-            let number = alarms.count;
-            alarms.count += 1;
-            let alarm = Alarm { at, number };
-            alarms.set.insert(alarm, task);
-            if wake {
-                // One call is enough, however many alarms are set until it is followed.
-                alarms.thread = Thread::Awake;
-            }
-            (alarm, wake)
+        let mut alarms = self.alarms.lock();
+        let wake = match alarms.lead {
+            Lead::Stopped => return None,
+            Lead::Free => false,
+            Lead::Until(until) => until.is_none_or(|until| at < until),
         };
+        let number = alarms.count;
+        let alarm = Alarm { at, number };
+        alarms.count += 1;
+        alarms.set.insert(alarm, task);
+        if wake {
+            // One call is enough, however many later alarms are set until it is followed.
+            alarms.lead = Lead::Until(Some(at));
+        }
+        drop(alarms);
         if wake && !left_out(Step::AlarmWakes) {
             self.changed.notify_one();
         }
@@ -120,7 +116,7 @@ impl Timer {
     pub(crate) fn stop(&self) {
         let gone = {
             let mut alarms = self.alarms.lock();
-            alarms.thread = Thread::Stopped;
+            alarms.lead = Lead::Stopped;
             std::mem::take(&mut alarms.set)
         };
         drop(gone);
@@ -141,14 +137,14 @@ impl Timer {
                 }
             });
         }
-        self.alarms.lock().thread != Thread::Stopped
+        self.alarms.lock().lead != Lead::Stopped
     }
 
     /// Waits for the lead, sleeps until an alarm is due, and takes it. Says whether another thread has to be started,
     /// which is counted already. `None` once the timer was stopped, and if enough others wait for the lead.
     fn wait(&self) -> Option<(Weak<dyn Expire>, bool)> {
         let mut alarms = self.alarms.lock();
-        while alarms.led && alarms.thread != Thread::Stopped {
+        while matches!(alarms.lead, Lead::Until(_)) {
             if alarms.waiting == THREADS - 1 {
                 // One leads, too.
                 alarms.more -= 1;
@@ -158,14 +154,9 @@ impl Timer {
             alarms = self.free.wait(alarms);
             alarms.waiting -= 1;
         }
-        alarms.led = true;
-        loop {
-            if alarms.thread == Thread::Stopped {
-                return None;
-            }
+        while alarms.lead != Lead::Stopped {
             if let Some(due) = alarms.take_due(now()) {
-                alarms.thread = Thread::Awake;
-                alarms.led = false;
+                alarms.lead = Lead::Free;
                 let is_last = alarms.waiting == 0
                     && THREADS + alarms.more < MOST
                     && !left_out(Step::StuckReplaced);
@@ -175,12 +166,13 @@ impl Timer {
                 return Some((due, is_last));
             }
             let next = alarms.set.keys().next().map(|alarm| alarm.at);
-            alarms.thread = Thread::Asleep(next);
+            alarms.lead = Lead::Until(next);
             alarms = match next {
                 Some(at) => self.changed.wait_until(alarms, at),
                 None => self.changed.wait(alarms),
             };
         }
+        None
     }
 }
 

@@ -14,6 +14,7 @@ use crossbeam_utils::CachePadded;
 
 use super::registry::TableEntry;
 use super::stats::{Note, Notes, Seat};
+use super::substitutes::Substitutes;
 use super::task::{Header, Invitation, Shared, Task};
 use super::{Engine, current};
 use crate::counts::End;
@@ -51,9 +52,9 @@ impl<'a> Blocked<'a> {
     fn begin(worker: &'a Worker) -> Self {
         let (engine, local) = (&worker.engine, &worker.local);
         let covered = match engine.hub.block(local) {
-            Cover::Found { .. } => true,
+            Cover::Found(_) => true,
             Cover::Nobody => false,
-            Cover::Start(substitute) => match engine.substitutes.start(engine, substitute) {
+            Cover::Start(substitute) => match Substitutes::start(engine, substitute) {
                 Ok(()) => true,
                 Err(error) => {
                     tracing::warn!(%error, "no thread could be started for a worker whose task blocks");
@@ -98,8 +99,6 @@ impl Worker {
     pub(crate) fn run(mut self) {
         current::enter(self.engine.id);
         let engine = Arc::clone(&self.engine);
-        // Counted out even if a panic escapes, so that shutdown does not wait for a thread that is gone.
-        let _leaves = engine.exits.leave_on_drop();
         while let Some(found) = engine.hub.next(&mut self.local) {
             match found {
                 Found::Task(task, level) => task.run(&mut self, level),
@@ -129,7 +128,7 @@ impl Worker {
             false => self.now(),
         };
         self.began = now;
-        self.local.start(now);
+        self.local.present().start(now);
         now
     }
 
@@ -185,7 +184,7 @@ impl Worker {
 
     /// Says that it is `now`, when this worker has taken part in another's task.
     pub(crate) fn set_clock(&mut self, now: Time) {
-        self.local.set_clock(now);
+        self.local.now = now;
     }
 
     /// What is known of a task in one piece that this worker took from `level` and ran: when it came, was begun and
@@ -217,7 +216,7 @@ impl Worker {
         let expected = self.local.expected().unwrap_or_default();
         let is_late = left.is_zero() || is_too_late(header.waited(started), left, expected);
         if is_late {
-            self.local.miss_task();
+            self.local.present().miss();
         }
         is_late
     }
@@ -225,7 +224,7 @@ impl Worker {
     /// Says that the task which it has taken had ended before.
     pub(crate) fn found_ended(&mut self, table: TableId, end: End, weight: u64) {
         if end == End::Expired {
-            self.local.miss_task();
+            self.local.present().miss();
         }
         self.is_fresh.set(false);
         self.note(Note::untouched(table, end, weight));
@@ -294,8 +293,9 @@ impl Worker {
         if places == 0 {
             return;
         }
-        let invitations = (0..places).map(|_| Invitation::new(Arc::clone(shared)));
-        self.engine.hub.invite(&self.local, invitations, wanted);
+        let invitation = Invitation::new(Arc::clone(shared));
+        let hub = &self.engine.hub;
+        hub.invite(&self.local, invitation, places, wanted);
     }
 
     /// Lets `places` workers of other domains take part in `shared`, until [`Worker::withdraw`].

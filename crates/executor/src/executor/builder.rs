@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chiplet_policy::queue::QUEUE_PER_WORKER;
-use chiplet_policy::{Planner, PlannerConfig, SplitConfig, StealConfig, neighbours};
+use chiplet_policy::{Planner, PlannerConfig, SplitConfig, StealConfig};
 use chiplet_topology::pin::Pin;
-use chiplet_topology::{DomainId, LevelChoice, Topology, numa_balancing};
+use chiplet_topology::{LevelChoice, Topology, numa_balancing};
 
-use crate::engine::substitutes::Substitutes;
 use crate::engine::timer;
 use crate::engine::worker::Worker;
 use crate::engine::{Engine, EngineParts};
@@ -17,7 +16,7 @@ use crate::executor::Executor;
 use crate::limits::QueryLimits;
 use crate::placement::balancer::{Balancer, OnRemap};
 use crate::placement::copier::Copier;
-use crate::placement::cores::{self, DomainCores};
+use crate::placement::cores;
 use crate::placement::event::RemapEvent;
 use crate::placement::nodes::Nodes;
 use crate::placement::workers::{self, PinnedWorker, Workers};
@@ -235,7 +234,8 @@ impl Builder {
             .table_queue_limit
             .unwrap_or_else(|| Discipline::usual_table_limit(queue_limit))
             .min(queue_limit);
-        let groups = groups(&topology, &plan);
+        let domains = plan.iter().map(|domain| (domain.id, domain.cores.len()));
+        let groups = GroupSpec::all(&topology, &domains.collect::<Vec<_>>());
         let rules = Rules {
             crossing: Crossing {
                 steal: self.steal,
@@ -258,8 +258,7 @@ impl Builder {
         for (index, group) in groups.iter().enumerate().rev() {
             group_of_domain[group.domain.0 as usize] = Some(index);
         }
-        let (hub, mut locals) = Hub::new(rules, groups);
-        let substitutes = Substitutes::new(self.name.clone(), locals.split_off(hub.crew.workers()));
+        let (hub, locals) = Hub::new(rules, groups);
 
         let bucket = self.planner.windows.fast_bucket();
         let tick = bucket.clamp(Duration::from_millis(1), Duration::from_secs(1));
@@ -288,7 +287,7 @@ impl Builder {
             nodes,
             split: self.split,
             hub,
-            substitutes,
+            name: self.name,
             group_of_domain,
             queue_limit,
             table_limit,
@@ -296,21 +295,17 @@ impl Builder {
         }));
 
         let threads = &engine.threads;
-        let name = |what: &str| format!("{}-{what}", self.name);
-        let failed = |name: String, source| {
+        let failed = |error| {
             // Those that have been started have nothing to do, so they end at once. The last worker stops the timer.
             engine.hub.close();
             balancer.stop();
             threads.join_until(now() + A_YEAR);
-            BuildError::Spawn { name, source }
+            error
         };
-        let start = |name: String, body: Body| {
-            let started = threads.spawn(name.clone(), body);
-            started.map_err(|source| failed(name, source))
-        };
+        let start = |name: &str, body: Body| threads.spawn(name, body).map_err(&failed);
         let (report, reports) = mpsc::channel();
         for (pinned, local) in PinnedWorker::all(&plan, pin).into_iter().zip(locals) {
-            let name = name(&format!("{}-{}", pinned.info.domain.0, local.worker));
+            let (domain, index) = (pinned.info.domain, local.worker);
             let worker = Worker::new(Arc::clone(&engine), local);
             let report = report.clone();
             let body = move || {
@@ -319,7 +314,8 @@ impl Builder {
                 drop(report);
                 worker.run();
             };
-            start(name, Box::new(body))?;
+            let started = threads.spawn_worker(domain, index, body);
+            started.map_err(&failed)?;
         }
         drop(report);
         let mut workers: Vec<PinnedWorker> = std::iter::from_fn(|| reports.recv().ok()).collect();
@@ -331,37 +327,19 @@ impl Builder {
         // The thread owns the callback: one that keeps the executor lets go of it when a shutdown ends the thread.
         let on_remap = self.on_remap;
         let balance = move || balancing.run(&balanced, on_remap);
-        start(name("balance"), Box::new(balance))?;
-        start(name("watch"), Box::new(move || watching.watch()))?;
+        start("balance", Box::new(balance))?;
+        start("watch", Box::new(move || watching.watch()))?;
         if let Some(rate) = copy_rate {
             let copier = Copier {
                 engine: Arc::clone(&engine),
                 balancer: Arc::clone(&balancer),
                 rate,
             };
-            start(name("copy"), Box::new(move || copier.run()))?;
+            start("copy", Box::new(move || copier.run()))?;
         }
         for _ in 0..timer::THREADS {
-            let started = threads.start_timer(name("timer"), Arc::clone(&engine.timer));
-            started.map_err(|source| failed(name("timer"), source))?;
+            threads.start_timer().map_err(&failed)?;
         }
         Ok(Executor::new(engine, balancer, self.limits))
     }
-}
-
-/// Groups of workers: a domain's together.
-fn groups(topology: &Topology, plan: &[DomainCores]) -> Vec<GroupSpec> {
-    let domains: Vec<DomainId> = plan.iter().map(|domain| domain.id).collect();
-    let mut next = 0;
-    let nearest = neighbours(topology, &domains);
-    let specs = plan.iter().zip(nearest).map(|(domain, nearest)| {
-        let first = next;
-        next += domain.cores.len();
-        GroupSpec {
-            domain: domain.id,
-            workers: first..next,
-            nearest,
-        }
-    });
-    specs.collect()
 }

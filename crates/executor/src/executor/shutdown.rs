@@ -111,7 +111,7 @@ impl Executor {
             contain(|| drop(engine));
             told.end(report);
         };
-        let name = format!("{}-stop", self.engine.substitutes.prefix());
+        let name = format!("{}-stop", self.engine.threads.prefix);
         if let Err(error) = thread::Builder::new().name(name).spawn(waits) {
             contain(|| {
                 tracing::warn!(%error, "no thread could be started to wait for the shutdown; the caller waits");
@@ -147,12 +147,12 @@ fn end(engine: &Engine, how: Shutdown, begun: Instant) -> ShutdownReport {
     let mut left = usize::MAX;
     let own = usize::from(inside);
     if let Shutdown::Drain(_) = how {
-        left = engine.exits.wait_until(deadline, own);
+        left = engine.threads.workers.wait_until(deadline, own);
     }
     if left > 0 {
         abandoned = engine.abandon_queued();
         let deadline = if inside { begun } else { deadline };
-        left = engine.exits.wait_until(deadline, own);
+        left = engine.threads.workers.wait_until(deadline, own);
     }
     if left == 0 {
         let threads = engine.threads.join_until(deadline);

@@ -29,7 +29,7 @@ use super::host::in_context;
 use crate::counts::{End, Served};
 use crate::engine::Engine;
 use crate::engine::completion::Live;
-use crate::engine::live::{AtDeadline, Work};
+use crate::engine::live::Work;
 use crate::engine::stats::Note;
 use crate::engine::task::{Header, Submitted, Task};
 use crate::engine::worker::Worker;
@@ -593,8 +593,10 @@ fn longest(queries: u64, took: Duration, together: usize) -> usize {
 
 /// At its deadline a bulk tells what it has.
 impl<L: Load> Work<L::Answers> for Bulk<L> {
-    fn at_deadline(&self) -> AtDeadline<L::Answers> {
-        let told = self.change(|progress| progress.due = true);
-        told.map_or(AtDeadline::Later, AtDeadline::Told)
+    fn expire<C>(task: &Live<L::Answers, Self, C>) {
+        // Else an answer is being counted, and comes then.
+        if let Some(answer) = task.work.change(|progress| progress.due = true) {
+            task.tell(Ok(answer));
+        }
     }
 }

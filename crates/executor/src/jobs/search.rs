@@ -278,8 +278,6 @@ impl Shared for SearchTask {
         let Some(units) = self.work.units.get() else {
             return false;
         };
-        // What it has left for a task lies on its own deque since: it helps all the same.
-        let level = level.max(StealLevel::Domain);
         if level == StealLevel::Domain && self.gives_way(units, worker) {
             return true;
         }

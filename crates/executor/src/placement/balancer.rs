@@ -91,7 +91,7 @@ impl Balancer {
                 missed: Missed::default(),
             }),
             counters: Mutex::new(()),
-            wake: Condvar::new(),
+            wake: Condvar::default(),
             clock,
             tick,
         }

@@ -24,9 +24,6 @@ pub(crate) struct FreeCores {
     taken: AtomicUsize,
 }
 
-/// One of them, taken by a thread that waits awake.
-struct Claim<'a>(&'a FreeCores);
-
 impl FreeCores {
     pub(super) fn new(processors: usize, workers: usize) -> Self {
         Self {
@@ -48,43 +45,25 @@ impl FreeCores {
         thread_local! {
             static PATIENCE: Cell<Patience> = Cell::default();
         }
-        let mut patience = PATIENCE.get();
         if ended() {
             return;
         }
-        if let Some(_core) = self.claim()
-            && patience.tries()
-        {
+        let mut patience = PATIENCE.get();
+        if self.taken.load(Ordering::Relaxed) < self.count() && patience.tries() {
+            self.taken.fetch_add(1, Ordering::Relaxed);
             let came = (0..PAUSES).any(|round| {
                 pause(round);
                 ended()
             });
+            self.taken.fetch_sub(1, Ordering::Relaxed);
             patience.note(came);
         }
         PATIENCE.set(patience);
     }
 
-    /// A core to wait on until the claim is dropped, if one is left.
-    fn claim(&self) -> Option<Claim<'_>> {
-        let free = self.others + self.asleep.load(Ordering::Relaxed);
-        (self.taken.load(Ordering::Relaxed) < free).then(|| {
-            self.taken.fetch_add(1, Ordering::Relaxed);
-            Claim(self)
-        })
-    }
-
-    /// How many may wait awake now.
-    #[cfg(all(test, not(any(chiplet_loom, chiplet_shuttle))))]
+    /// How many there are, those that are taken among them.
     pub(super) fn count(&self) -> usize {
-        std::iter::from_fn(|| self.claim())
-            .collect::<Vec<_>>()
-            .len()
-    }
-}
-
-impl Drop for Claim<'_> {
-    fn drop(&mut self) {
-        self.0.taken.fetch_sub(1, Ordering::Relaxed);
+        self.others + self.asleep.load(Ordering::Relaxed)
     }
 }
 
@@ -105,12 +84,23 @@ mod tests {
         assert_eq!(cores.count(), 1);
         cores.note_asleep(0, 2);
         assert_eq!(cores.count(), 3);
-        let claim = cores.claim();
         cores.note_asleep(2, 1);
-        assert_eq!(cores.count(), 1);
-        drop(claim);
         assert_eq!(cores.count(), 2);
         assert_eq!(FreeCores::new(1, 4).count(), 0);
+    }
+
+    #[test]
+    fn a_thread_that_waits_awake_takes_the_core_that_it_waits_on() {
+        let cores = FreeCores::new(1, 0);
+        let (waits, of_another) = (Cell::new(false), Cell::new(0));
+        cores.wait_awake(|| {
+            if waits.replace(true) {
+                of_another.set(looks(&cores, 5));
+            }
+            of_another.get() > 0
+        });
+        assert_eq!(of_another.get(), 1);
+        assert_eq!(looks(&cores, 5), 6);
     }
 
     #[test]

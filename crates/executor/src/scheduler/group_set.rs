@@ -5,11 +5,10 @@ use crossbeam_utils::CachePadded;
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
 use crate::sync::{Step, left_out};
 
-/// A set of groups: those with a worker to spare, those whose queue is worth crossing for, or those that have spilled
-/// something.
+/// A set of groups: those with a worker to spare, or those whose queue is worth crossing for.
 ///
-/// A bit changes only under a lock of its group (its own, or that of what is spilled), and only when its group crosses
-/// the threshold. Reading is lock-free; a reader that acts on a bit confirms it under that lock.
+/// A bit changes only under the lock of its group, and only when that crosses the threshold. Reading is lock-free; a
+/// reader that acts on a bit confirms it under that lock.
 pub(crate) struct GroupSet {
     /// Each on a line of its own: two sets of one word would else lie on the same one.
     words: Box<[CachePadded<AtomicU64>]>,

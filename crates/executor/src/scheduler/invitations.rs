@@ -1,12 +1,18 @@
-//! Invitations: what a worker has started and has more of than it can do soon, for its siblings to take part in.
+//! Invitations: what a worker has started and has more of than it can do soon, for others to take part in.
 //!
-//! The scheduler does not know what is shared out. An invitation lies on the deque of the worker that made it, and
-//! whoever takes it joins there. It lapses when nothing is left to join, and is dropped then by whoever finds it.
+//! The scheduler does not know what is shared out. An invitation is listed with the group of the worker that gave it
+//! out, for as many as there are places, and whoever takes a place joins there. It lapses when nothing is left to join,
+//! and is dropped then by whoever finds it.
+//!
+//! There are two such lists. A group's own workers look at the first, whatever is shared out. The second has what other
+//! groups' workers may take part in, if theirs can spare them: units of tables that no cache keeps. They may not look
+//! there for long, so whoever lists something there takes back what is left of it, and nothing there refers to a query
+//! that has ended.
 
 use crossbeam_utils::CachePadded;
 
+use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicUsize, Ordering};
-use crate::sync::deque;
 
 /// An invitation, as the scheduler sees it.
 pub(crate) trait Invite: Clone {
@@ -14,93 +20,79 @@ pub(crate) trait Invite: Clone {
     fn is_open(&self) -> bool;
 }
 
-/// Everybody's deques, as others reach them.
-pub(super) struct Invitations<U> {
-    deques: Box<[deque::Stealer<U>]>,
-    /// How many lie on the deques of each group, at least. Written when something is shared out, not with every task.
-    counts: Box<[CachePadded<AtomicUsize>]>,
+/// What the workers of each group let others take part in.
+pub(super) struct Invitations<U>(Box<[List<U>]>);
+
+struct List<U> {
+    entries: CachePadded<Mutex<Vec<Entry<U>>>>,
+    /// How many there are. Written when something is shared out, not with every task.
+    count: CachePadded<AtomicUsize>,
+}
+
+/// What a worker has started, and for how many more it has work.
+struct Entry<U> {
+    by: usize,
+    invitation: U,
+    places: usize,
 }
 
 impl<U> Invitations<U> {
-    pub(super) fn new(groups: usize, deques: Box<[deque::Stealer<U>]>) -> Self {
-        let counts = (0..groups).map(|_| CachePadded::new(AtomicUsize::new(0)));
-        Self {
-            deques,
-            counts: counts.collect(),
-        }
+    pub(super) fn new(groups: usize) -> Self {
+        let list = |_| List {
+            entries: CachePadded::new(Mutex::default()),
+            count: CachePadded::new(AtomicUsize::new(0)),
+        };
+        Self((0..groups).map(list).collect())
     }
 
-    /// Lays `invitations` on the deque of a worker of `group`.
-    pub(super) fn lay_out(
-        &self,
-        group: usize,
-        own: &deque::Worker<U>,
-        invitations: impl ExactSizeIterator<Item = U>,
-    ) {
-        // First, so that the count is never less than what lies on the deques.
-        self.counts[group].fetch_add(invitations.len(), Ordering::Relaxed);
-        for invitation in invitations {
-            own.push(invitation);
-        }
-    }
-
-    /// Whether there may be an invitation on a deque of `group`. A hint: nothing is lost by a stale answer, as the
-    /// deques themselves are looked at before a worker sleeps.
+    /// Whether `group` has given out any, lapsed ones included. Without a lock: whoever sleeps or calls says by what it
+    /// sees the others' last step.
+    #[inline]
     pub(super) fn may_be_in(&self, group: usize) -> bool {
-        self.counts[group].load(Ordering::Relaxed) > 0
+        self.0[group].count.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether a deque of `threads` besides that of `own` holds an invitation, lapsed ones included.
-    pub(super) fn are_within(&self, own: usize, mut threads: impl Iterator<Item = usize>) -> bool {
-        threads.any(|thread| thread != own && !self.deques[thread].is_empty())
+    /// Lists `places` in what the thread `by` of `group` has started.
+    pub(super) fn add(&self, group: usize, by: usize, invitation: U, places: usize) {
+        let entry = Entry {
+            by,
+            invitation,
+            places,
+        };
+        self.change(group, |entries| entries.push(entry));
     }
 
-    fn count_taken(&self, group: usize) {
-        self.counts[group].fetch_sub(1, Ordering::Relaxed);
+    /// Takes back what the thread `by` of `group` has listed, or what is left of it.
+    pub(super) fn withdraw(&self, group: usize, by: usize) {
+        // Dropped without the lock: what they refer to may end with them.
+        let of_it = |entry: &mut Entry<U>| entry.by == by;
+        let gone: Vec<_> = self.change(group, |entries| entries.extract_if(.., of_it).collect());
+        drop(gone);
+    }
+
+    fn change<R>(&self, group: usize, with: impl FnOnce(&mut Vec<Entry<U>>) -> R) -> R {
+        let list = &self.0[group];
+        let mut entries = list.entries.lock();
+        let result = with(&mut entries);
+        list.count.store(entries.len(), Ordering::Relaxed);
+        result
     }
 }
 
 impl<U: Invite> Invitations<U> {
-    /// What a worker of `group` has started itself and left to others.
-    pub(super) fn take_back(&self, group: usize, own: &deque::Worker<U>) -> Option<U> {
-        loop {
-            let invitation = own.pop()?;
-            self.count_taken(group);
-            if invitation.is_open() {
-                return Some(invitation);
+    /// A place in what `group` has listed, of one entry after the other. Those that have lapsed are dropped.
+    pub(super) fn take(&self, group: usize) -> Option<U> {
+        let mut lapsed = Vec::new();
+        self.change(group, |entries| {
+            lapsed.extend(entries.extract_if(.., |entry| !entry.invitation.is_open()));
+            let entry = entries.first_mut()?;
+            let place = entry.invitation.clone();
+            entry.places -= 1;
+            match entry.places {
+                0 => drop(entries.remove(0)),
+                _ => entries.rotate_left(1),
             }
-        }
-    }
-
-    /// Takes an open invitation of one of `group`'s `threads` besides `own`, and drops those that have lapsed. It
-    /// begins with the thread at place `turn`, and goes round.
-    pub(super) fn steal(
-        &self,
-        group: usize,
-        own: usize,
-        threads: impl Iterator<Item = usize> + Clone,
-        turn: usize,
-    ) -> Option<U> {
-        let first = turn % threads.clone().count();
-        let (behind, ahead) = (threads.clone().take(first), threads.skip(first));
-        ahead
-            .chain(behind)
-            .filter(|&thread| thread != own)
-            .find_map(|thread| self.steal_from(group, thread))
-    }
-
-    fn steal_from(&self, group: usize, thread: usize) -> Option<U> {
-        loop {
-            match self.deques[thread].steal() {
-                deque::Steal::Success(invitation) => {
-                    self.count_taken(group);
-                    if invitation.is_open() {
-                        return Some(invitation);
-                    }
-                }
-                deque::Steal::Empty => return None,
-                deque::Steal::Retry => {}
-            }
-        }
+            Some(place)
+        })
     }
 }

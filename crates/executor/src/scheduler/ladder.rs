@@ -47,10 +47,23 @@ impl<T, U: Invite> Hub<T, U> {
     /// closed and nothing is left.
     #[inline]
     pub(crate) fn next(&self, local: &mut Local<U>) -> Option<Found<T, U>> {
+        self.next_or(local, |climb| {
+            climb.sleep();
+            true
+        })
+    }
+
+    /// As [`Hub::next`]; `parks` where there is nothing, or says that it does not.
+    #[inline]
+    pub(super) fn next_or(
+        &self,
+        local: &mut Local<U>,
+        parks: impl Fn(&mut Climb<'_, T, U>) -> bool,
+    ) -> Option<Found<T, U>> {
         let mut climb = self.climb(local);
         match climb.next_own() {
             Own::Task(task) => Some(Found::Task(task, StealLevel::Own)),
-            own => climb.next(matches!(own, Own::Nothing)),
+            own => climb.next(matches!(own, Own::Nothing), parks),
         }
     }
 
@@ -83,9 +96,9 @@ impl<T, U: Invite> Climb<'_, T, U> {
         }
     }
 
-    /// As [`Hub::next`]; it has `tried` its own queue just now.
+    /// As [`Hub::next_or`]; it has `tried` its own queue just now.
     #[inline(never)]
-    fn next(&mut self, mut tried: bool) -> Option<Found<T, U>> {
+    fn next(&mut self, mut tried: bool, parks: impl Fn(&mut Self) -> bool) -> Option<Found<T, U>> {
         loop {
             match self.next_near(std::mem::take(&mut tried)) {
                 Near::Found(found) => {
@@ -104,8 +117,8 @@ impl<T, U: Invite> Climb<'_, T, U> {
                         return Some(found);
                     }
                     Resting::LookAgain => {}
-                    Resting::Park => self.sleep(),
-                    Resting::Stop => return None,
+                    Resting::Park if parks(self) => {}
+                    Resting::Park | Resting::Stop => return None,
                 },
             }
         }
@@ -116,17 +129,13 @@ impl<T, U: Invite> Climb<'_, T, U> {
         if let Some((invitation, level)) = self.local.postponed.take() {
             return self.take_before(invitation, level);
         }
-        let joins = self.hub.invitations.may_be_in(self.local.group);
-        if joins && let Some(invitation) = self.own_invitation() {
-            return Near::Found(Found::Invitation(invitation, StealLevel::Own));
-        }
         if !tried {
             self.local.ladder.again();
         }
         loop {
             match self.attempt() {
                 Attempt::Join => {
-                    if let Some(invitation) = self.siblings_invitation() {
+                    if let Some(invitation) = self.hub.invitations.take(self.local.group) {
                         self.hub.leave_task_to_others(self.local.group);
                         return Near::Found(Found::Invitation(invitation, StealLevel::Domain));
                     }
@@ -167,7 +176,7 @@ impl<T, U: Invite> Climb<'_, T, U> {
             Near::Nothing => Near::Found(Found::Invitation(invitation, level)),
             near => {
                 if !left_out(Step::PostponedInvites) {
-                    self.hub.invite(self.local, std::iter::once(invitation), 1);
+                    self.hub.invite(self.local, invitation, 1, 1);
                 }
                 near
             }
@@ -215,7 +224,7 @@ impl<T, U: Invite> Climb<'_, T, U> {
         let came = (0..LINGERS).any(|round| {
             pause(round);
             hub.groups.queued(group) > 0
-                || self.is_invited()
+                || hub.invitations.may_be_in(group)
                 || (round % LOOK_AWAY == LOOK_AWAY - 1
                     && self.crosses()
                     && self.choose_victim().is_some())
@@ -245,7 +254,7 @@ impl<T, U: Invite> Climb<'_, T, U> {
                 }
             }
         };
-        if !left_out(Step::SweepBeforeParking) && self.is_invited() {
+        if !left_out(Step::SweepBeforeParking) && self.hub.invitations.may_be_in(self.local.group) {
             self.leave();
             return Resting::LookAgain;
         }
@@ -283,8 +292,8 @@ impl<T, U: Invite> Climb<'_, T, U> {
             }
         }
         if waiting && self.choose_victim().is_none() {
-            let until = now() + LOOK;
-            self.hub.seats.park_until(self.local.worker, until);
+            let until = Some(now() + LOOK);
+            self.hub.seats.park(self.local.worker, until);
         }
         self.local.now = self.hub.clock.now();
         waiting
@@ -293,7 +302,7 @@ impl<T, U: Invite> Climb<'_, T, U> {
     /// Parks, and is no sleeper any more when it returns: a token left by an earlier call ends the park without
     /// anybody having taken this worker off the list, and a worker that runs must not be on it.
     pub(super) fn sleep(&mut self) {
-        self.hub.seats.park(self.local.worker);
+        self.hub.seats.park(self.local.worker, None);
         self.wakes(self.hub.clock.now());
     }
 
@@ -321,14 +330,13 @@ impl<T, U: Invite> Climb<'_, T, U> {
         let Some(task) = self.take_from(victim, is_worth) else {
             return Resting::LookAgain;
         };
-        self.hub.seats.answer(self.local.worker);
+        self.hub.seats.take_call(self.local.worker);
         self.go_away();
         // Stealing makes the group spare as going to sleep does, so it looks at all queues as `rest` does.
         if self.choose_victim().is_some() {
             self.hub.call_helper(self.local.group, Call::Help);
         }
-        let crew = &self.hub.crew;
-        let level = crew.level(self.local.group, victim, LeftHome::StolenByIdle);
+        let level = StealLevel::Away(LeftHome::StolenByIdle);
         Resting::Found(Found::Task(task, level))
     }
 
@@ -336,19 +344,18 @@ impl<T, U: Invite> Climb<'_, T, U> {
     /// they have waited.
     fn join_spilled(&mut self, closed: bool) -> Option<Resting<T, U>> {
         let (hub, group) = (self.hub, self.local.group);
-        let others = hub.groups.nearest(group);
-        if !hub.spills.has_any(others) {
-            return None;
-        }
+        let mut spilling = hub.groups.nearest(group).iter().copied();
+        let first = spilling.find(|&other| hub.spills.may_be_in(other))?;
         if !self.leave() && !closed {
             return Some(Resting::LookAgain);
         }
-        let Some((invitation, other)) = hub.spills.take(others) else {
+        let mut spilling = std::iter::once(first).chain(spilling);
+        let Some(invitation) = spilling.find_map(|other| hub.spills.take(other)) else {
             return Some(Resting::LookAgain);
         };
-        hub.seats.answer(self.local.worker);
+        hub.seats.take_call(self.local.worker);
         self.go_away();
-        let level = hub.crew.level(group, other, LeftHome::StolenByIdle);
+        let level = StealLevel::Away(LeftHome::StolenByIdle);
         Some(Resting::Found(Found::Invitation(invitation, level)))
     }
 
@@ -382,33 +389,6 @@ impl<T, U: Invite> Climb<'_, T, U> {
 }
 
 impl<T, U> Climb<'_, T, U> {
-    /// What this worker has started itself and left to others.
-    fn own_invitation(&self) -> Option<U>
-    where
-        U: Invite,
-    {
-        let (invitations, local) = (&self.hub.invitations, &self.local);
-        invitations.take_back(local.group, &local.invitations)
-    }
-
-    fn siblings_invitation(&mut self) -> Option<U>
-    where
-        U: Invite,
-    {
-        let Self { hub, local } = self;
-        local.turn = local.turn.wrapping_add(1);
-        let siblings = hub.crew.threads_of(local.group);
-        let (group, own, turn) = (local.group, local.worker, local.turn);
-        hub.invitations.steal(group, own, siblings, turn)
-    }
-
-    /// Whether a sibling's deque holds an invitation.
-    fn is_invited(&self) -> bool {
-        let siblings = self.hub.crew.threads_of(self.local.group);
-        let own = self.local.worker;
-        self.hub.invitations.are_within(own, siblings)
-    }
-
     /// This worker was called to help another group and found work at home, or nothing: calls somebody else in its
     /// place, if there is still need.
     pub(super) fn pass_on(&self) {
@@ -416,7 +396,7 @@ impl<T, U> Climb<'_, T, U> {
         if left_out(Step::CallPassedOn) || !hub.seats.take_call(self.local.worker) {
             return;
         }
-        let needs = |other| hub.groups.is_needy(other) || hub.spills.has(other);
+        let needs = |other| hub.groups.is_needy(other) || hub.spills.may_be_in(other);
         let mut others = (0..hub.groups.count()).filter(|&other| other != group);
         if let Some(needy) = others.find(|&other| needs(other)) {
             hub.call_help(needy, 1);

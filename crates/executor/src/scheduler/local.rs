@@ -7,14 +7,11 @@ use chiplet_policy::queue::Run;
 use chiplet_policy::{StealLevel, Time};
 
 use super::patience::Patience;
-use crate::sync::deque;
 
 /// The part of a worker that only its own thread touches.
 pub(crate) struct Local<U> {
     pub(crate) worker: usize,
     pub(crate) group: usize,
-    /// To take part in what this worker has started.
-    pub(super) invitations: deque::Worker<U>,
     pub(super) run: Run,
     /// An invitation that it gave way with, and the level that it came from: there is more to do.
     pub(super) postponed: Option<(U, StealLevel)>,
@@ -26,21 +23,13 @@ pub(crate) struct Local<U> {
     pub(super) woken: bool,
     pub(super) patience: Patience,
     pub(super) ladder: Ladder,
-    /// Where the last look for a sibling's invitations began; rotates so that thieves spread.
-    pub(super) turn: usize,
 }
 
 impl<U> Local<U> {
-    pub(super) fn new(
-        worker: usize,
-        group: usize,
-        invitations: deque::Worker<U>,
-        now: Time,
-    ) -> Self {
+    pub(super) fn new(worker: usize, group: usize, now: Time) -> Self {
         Self {
             worker,
             group,
-            invitations,
             postponed: None,
             run: Run::default(),
             away: None,
@@ -48,7 +37,6 @@ impl<U> Local<U> {
             woken: false,
             patience: Patience::default(),
             ladder: Ladder::default(),
-            turn: worker,
         }
     }
 
@@ -66,17 +54,6 @@ impl<U> Local<U> {
         self.present().end_shared(now, helped, blocked);
     }
 
-    /// Says that the task which it has taken starts at `now`.
-    #[inline]
-    pub(crate) fn start(&mut self, now: Time) {
-        self.present().start(now);
-    }
-
-    /// Says that the task which it has taken is not begun because of its deadline.
-    pub(crate) fn miss_task(&mut self) {
-        self.present().miss();
-    }
-
     /// Says that it is `now`, when this worker has done its part of a task in which others still take part, and has
     /// waited for something else meanwhile (`blocked`). Whoever leaves that last says what it took:
     /// [`Hub::end_late`](super::Hub::end_late).
@@ -92,18 +69,13 @@ impl<U> Local<U> {
         }
     }
 
-    /// Of the group that its task is from.
+    /// What it runs of the group that its task is from.
     #[inline]
-    fn present(&mut self) -> &mut Run {
+    pub(crate) fn present(&mut self) -> &mut Run {
         match &mut self.away {
             Some((_, run)) if self.ladder.is_away() => run,
             _ => &mut self.run,
         }
-    }
-
-    /// Says that it is `now`: when this worker has helped with another's task.
-    pub(crate) fn set_clock(&mut self, now: Time) {
-        self.now = now;
     }
 
     /// Keeps an invitation for after the task that goes before it.
@@ -113,34 +85,20 @@ impl<U> Local<U> {
     }
 
     /// How long the task that it has taken will take, as far as is known, if others wait meanwhile.
-    pub(crate) fn expected(&self) -> Option<Duration> {
-        match &self.away {
-            Some((_, run)) if self.ladder.is_away() => run.expected(),
-            _ => self.run.expected(),
-        }
+    pub(crate) fn expected(&mut self) -> Option<Duration> {
+        self.present().expected()
     }
 }
 
 /// A task of which its worker has done its part, until the last of those who help leaves it.
 pub(crate) struct Late {
     /// The group whose queue it was taken from, and whether by a worker of another.
-    group: usize,
-    away: bool,
-    run: Run,
+    pub(super) group: usize,
+    pub(super) away: bool,
+    pub(super) run: Run,
     /// When its worker had done its part.
-    ended: Time,
-    blocked: Duration,
-}
-
-impl Late {
-    /// The last who took part has left at `now`; others than its worker have given so much time. From which group's
-    /// queue it was, what it took, and whether a worker of another group ran it.
-    pub(super) fn end(mut self, now: Time, helped: Duration) -> (usize, Run, bool) {
-        // Its own worker has not been at it since.
-        let after = now.since(self.ended);
-        self.run.end_shared(now, helped, self.blocked + after);
-        (self.group, self.run, self.away)
-    }
+    pub(super) ended: Time,
+    pub(super) blocked: Duration,
 }
 
 #[cfg(all(test, not(any(chiplet_loom, chiplet_shuttle))))]

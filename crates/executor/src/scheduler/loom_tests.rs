@@ -282,7 +282,7 @@ fn an_invitation_reaches_a_sibling_that_is_going_to_sleep() {
         thread::spawn(move || work_for(&hub, &mut sibling, 1))
     };
     // The owner is busy elsewhere and never takes what it has left: the sibling must.
-    hub.invite(&owner, [1_u32].into_iter(), 1);
+    hub.invite(&owner, 1, 1, 1);
     thief.join().unwrap();
 }
 
@@ -313,7 +313,7 @@ fn a_task_is_seen_to_though_who_was_to_take_it_joins_another() {
         let hub = Arc::clone(&hub);
         thread::spawn(move || matches!(hub.next(&mut sibling), Some(Found::Invitation(..))))
     };
-    hub.invite(&owner, [1_u32].into_iter(), 1);
+    hub.invite(&owner, 1, 1, 1);
     push(&hub, 0, TABLE, 1).unwrap();
     if joined.join().unwrap() {
         hub.watch.park();
@@ -423,9 +423,9 @@ fn a_spilled_invitation_reaches_another_group_that_is_going_to_sleep() {
     };
     work_for(&hub, &mut other, 1);
     let runner = spills.join().unwrap();
-    assert!(hub.spills.take(&[0]).is_none(), "there was one place");
+    assert!(hub.spills.take(0).is_none(), "there was one place");
     hub.withdraw(&runner);
-    assert!(!hub.spills.has(0));
+    assert!(!hub.spills.may_be_in(0));
 }
 
 fn what_is_left_of_a_spilled_invitation_is_taken_back() {
@@ -433,19 +433,18 @@ fn what_is_left_of_a_spilled_invitation_is_taken_back() {
     let runner = locals.remove(0);
     let taker = {
         let hub = Arc::clone(&hub);
-        thread::spawn(move || hub.spills.take(&[0]))
+        thread::spawn(move || hub.spills.take(0))
     };
     hub.spill(&runner, 7, 2);
     hub.withdraw(&runner);
-    assert!(matches!(taker.join().unwrap(), None | Some((7, _))));
-    assert!(hub.spills.lists[0].lock().is_empty());
-    assert!(!hub.spills.has(0));
+    assert!(matches!(taker.join().unwrap(), None | Some(7)));
+    assert!(!hub.spills.may_be_in(0));
 }
 
 fn a_thread_takes_the_place_of_the_one_that_blocks() {
     // One worker and its substitute, which has its place: the worker's task has blocked and is about to end.
     let (hub, mut locals) = hub_with(NEVER, &[0..1], 1);
-    let (mut worker, mut substitute) = (locals.remove(0), locals.remove(0));
+    let (mut worker, mut substitute) = (locals.remove(0), hub.local(1));
     assert_eq!(hub.block(&worker), Cover::Start(1));
     hub.unblock(&worker);
     let blocks = {
@@ -454,7 +453,7 @@ fn a_thread_takes_the_place_of_the_one_that_blocks() {
             hub.block(&substitute);
             push(&hub, 0, TABLE, 1).unwrap();
             // As if it waited for that task.
-            hub.seats.park(substitute.worker);
+            hub.seats.park(substitute.worker, None);
             hub.unblock(&substitute);
             while hub.next(&mut substitute).is_some() {}
         })

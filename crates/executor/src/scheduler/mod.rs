@@ -21,7 +21,6 @@ mod relief;
 pub(crate) mod replay;
 mod seats;
 mod seen;
-mod spill;
 mod standby;
 #[cfg(all(test, not(any(chiplet_loom, chiplet_shuttle))))]
 mod tests;
@@ -40,7 +39,7 @@ use chiplet_table::Class;
 use crossbeam_utils::CachePadded;
 
 use crate::clock::Clock;
-use crate::sync::{Step, deque, left_out};
+use crate::sync::{Step, left_out};
 use crew::Crew;
 pub(crate) use crew::GroupSpec;
 pub(crate) use free_cores::FreeCores;
@@ -49,7 +48,6 @@ use invitations::Invitations;
 pub(crate) use invitations::Invite;
 pub(crate) use local::{Found, Late, Local};
 use seats::Seats;
-use spill::Spills;
 use watch::Watch;
 
 /// What the hub decides by.
@@ -73,14 +71,14 @@ pub(crate) struct Hub<T, U> {
     pub(crate) cores: Arc<FreeCores>,
     seats: Seats,
     invitations: Invitations<U>,
-    spills: Spills<U>,
+    /// Those for other groups' workers.
+    spills: Invitations<U>,
     /// Apart from the rest, which every worker reads with every task and nobody writes.
     watch: CachePadded<Watch>,
 }
 
 impl<T, U> Hub<T, U> {
-    /// A hub and one [`Local`] for each worker, in worker order, and then for each substitute, in the order of the
-    /// workers that they stand in for. Groups cover the workers `0..n` in order.
+    /// A hub and one [`Local`] for each worker, in their order. Groups cover the workers `0..n` in order.
     pub(crate) fn new(rules: Rules, specs: Vec<GroupSpec>) -> (Self, Vec<Local<U>>) {
         let mut rules = rules;
         if left_out(Step::BoundRefuses) {
@@ -95,36 +93,31 @@ impl<T, U> Hub<T, U> {
         } = rules;
         let clock = Clock::start();
         let crew = Crew::new(&specs, substitutes);
-        let locals: Vec<Local<U>> = (0..crew.threads())
-            .map(|thread| {
-                Local::new(
-                    thread,
-                    crew.group_of(thread),
-                    deque::Worker::new_fifo(),
-                    clock.now(),
-                )
-            })
-            .collect();
         let count = specs.len();
-        let groups = specs.into_iter().enumerate().map(|(group, spec)| {
-            let (workers, stand_ins) = (spec.workers.clone(), crew.substitutes_of(group));
-            let state = Group::new(crossing, discipline, workers, stand_ins);
+        let groups = specs.into_iter().map(|spec| {
+            let state = Group::new(crossing, discipline, spec.workers.clone());
             (spec, state)
         });
         let cores = Arc::new(FreeCores::new(processors, crew.workers()));
-        let stealers = locals.iter().map(|local| local.invitations.stealer());
         let hub = Self {
             rules,
             clock,
             groups: Groups::new(groups, &cores),
             cores,
             seats: Seats::new(crew.threads()),
-            invitations: Invitations::new(count, stealers.collect()),
-            spills: Spills::new(count),
-            watch: CachePadded::new(Watch::new()),
+            invitations: Invitations::new(count),
+            spills: Invitations::new(count),
+            watch: CachePadded::default(),
             crew,
         };
+        let locals = (0..hub.crew.workers()).map(|worker| hub.local(worker));
+        let locals = locals.collect();
         (hub, locals)
+    }
+
+    /// What only the thread itself touches of a worker or substitute.
+    pub(crate) fn local(&self, thread: usize) -> Local<U> {
+        Local::new(thread, self.crew.group_of(thread), self.clock.now())
     }
 
     /// What times are counted by.
@@ -146,9 +139,12 @@ impl<T, U> Hub<T, U> {
     }
 
     /// Says that a task has ended at `now`, to which others than its worker have given so much time.
-    pub(crate) fn end_late(&self, task: Late, now: Time, helped: Duration) {
-        let (group, run, away) = task.end(now, helped);
-        self.groups.lock(group).queue.end_late(run, away);
+    pub(crate) fn end_late(&self, mut task: Late, now: Time, helped: Duration) {
+        // Its own worker has not been at it since.
+        let blocked = task.blocked + now.since(task.ended);
+        task.run.end_shared(now, helped, blocked);
+        let mut state = self.groups.lock(task.group);
+        state.queue.end_late(task.run, task.away);
     }
 
     /// A group under its lock. What changes of it is shown to others.

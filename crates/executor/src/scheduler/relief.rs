@@ -8,16 +8,15 @@ use super::ladder::Climb;
 impl<T, U: Invite> Climb<'_, T, U> {
     /// The next task of `victim`, whose queue has fallen behind this group's, though that is not empty.
     pub(super) fn relieve(&mut self, victim: usize) -> Option<(T, StealLevel)> {
+        let (groups, own, now) = (&self.hub.groups, self.local.group, self.local.now);
         // Whoever is to stand by takes nothing new; it learns that from its own queue, next.
-        if self.is_off() {
+        if groups.lock(own).is_off(self.local.worker) {
             return None;
         }
-        let (groups, own, now) = (&self.hub.groups, self.local.group, self.local.now);
         let task = self.take_from(victim, |_| ladder::is_behind(groups, own, victim, now))?;
         self.go_away();
         // A push may have left a task of this group to this worker.
         self.hub.leave_task_to_others(own);
-        let level = self.hub.crew.level(own, victim, LeftHome::StolenByBusy);
-        Some((task, level))
+        Some((task, StealLevel::Away(LeftHome::StolenByBusy)))
     }
 }

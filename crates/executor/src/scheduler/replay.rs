@@ -10,11 +10,11 @@ use std::time::Duration;
 use chiplet_policy::group::LOOK;
 use chiplet_policy::replay::{Decision, Event, Log, wake_time};
 use chiplet_policy::route;
-use chiplet_policy::{StealConfig, StealLevel, TableId, Time, neighbours};
+use chiplet_policy::{StealConfig, TableId, Time};
 use chiplet_table::Class;
-use chiplet_topology::{DomainId, Topology};
+use chiplet_topology::Topology;
 
-use super::ladder::{Near, Own, Resting};
+use super::ladder::Resting;
 use super::{Crossing, Discipline, Found, GroupSpec, Hub, Invite, Local, Pace, Rules, Terms};
 
 /// Nothing is shared out.
@@ -32,7 +32,7 @@ struct Replay<'a> {
     hub: Hub<usize, Never>,
     locals: Vec<Local<Never>>,
     asleep: Vec<bool>,
-    over_share: Vec<bool>,
+    paces: Vec<Pace>,
     events: BinaryHeap<Reverse<(Time, Event)>>,
     looking: bool,
     now: Time,
@@ -41,21 +41,11 @@ struct Replay<'a> {
 
 /// What the scheduler decides of the tasks of `log` on `machine`, with the settings that an executor has by default.
 pub fn replay(log: &Log, machine: &Topology) -> Vec<Decision> {
-    let domains: Vec<DomainId> = machine.domains().iter().map(|domain| domain.id).collect();
-    let mut first = 0;
-    let specs = neighbours(machine, &domains)
-        .into_iter()
-        .zip(machine.domains());
-    let specs = specs.map(|(nearest, domain)| {
-        let workers = first..first + domain.cores.len();
-        first = workers.end;
-        GroupSpec {
-            domain: domain.id,
-            workers,
-            nearest,
-        }
-    });
-    let specs: Vec<GroupSpec> = specs.collect();
+    let domains = machine.domains().iter();
+    let domains: Vec<_> = domains
+        .map(|domain| (domain.id, domain.cores.len()))
+        .collect();
+    let specs = GroupSpec::all(machine, &domains);
     let largest = specs.iter().map(|spec| spec.workers.len()).max();
     let rules = Rules {
         crossing: Crossing {
@@ -69,7 +59,7 @@ pub fn replay(log: &Log, machine: &Topology) -> Vec<Decision> {
     let (hub, locals) = Hub::new(rules, specs);
     let mut replay = Replay {
         asleep: vec![true; locals.len()],
-        over_share: vec![false; log.homes.len()],
+        paces: vec![Pace::Within; log.homes.len()],
         events: BinaryHeap::new(),
         looking: false,
         now: Time::ZERO,
@@ -106,11 +96,7 @@ impl Replay<'_> {
         let at = self.now;
         let table = self.log.arrivals[task].table;
         let home = self.log.homes[table];
-        let pace = match self.over_share[table] {
-            true => Pace::OverShare,
-            false => Pace::Within,
-        };
-        let of = (table_id(table), Class::Interactive, pace);
+        let of = (table_id(table), Class::Interactive, self.paces[table]);
         let evened = route::evens_out(&self.hub.groups, self.hub.crossing(), home, of);
         let hub = &self.hub;
         let placed = route::choose(
@@ -126,16 +112,11 @@ impl Replay<'_> {
             },
         );
         match placed {
-            Ok(Some(pace)) => self.over_share[table] = pace == Pace::OverShare,
+            Ok(Some(pace)) => self.paces[table] = pace,
             Ok(None) => {}
             Err(unplaced) => {
                 let full = unplaced.refusal.is_for_places();
-                self.hub.refuse(
-                    unplaced.home,
-                    (table_id(table), Class::Interactive),
-                    1,
-                    full,
-                );
+                self.hub.refuse(unplaced.home, (of.0, of.1), 1, full);
                 self.decisions.push(Decision::Refused { task });
             }
         }
@@ -148,32 +129,13 @@ impl Replay<'_> {
             true => self.hub.climb(local).wakes(now),
             false => local.end_task(now, Duration::ZERO, Duration::ZERO),
         }
-        let mut tried = match self.hub.climb(&mut self.locals[worker]).next_own() {
-            Own::Task(task) => return self.begin(worker, Found::Task(task, StealLevel::Own)),
-            own => matches!(own, Own::Nothing),
-        };
-        loop {
-            let mut climb = self.hub.climb(&mut self.locals[worker]);
-            match climb.next_near(std::mem::take(&mut tried)) {
-                Near::Found(found) => {
-                    climb.pass_on();
-                    return self.begin(worker, found);
-                }
-                Near::OffDuty => unreachable!("nobody stands by"),
-                Near::Nothing => {}
-            }
-            match climb.rest() {
-                Resting::Found(found) => return self.begin(worker, found),
-                Resting::LookAgain => {}
-                Resting::Park => break,
-                Resting::Stop => unreachable!("nobody closes it"),
-            }
+        match self.hub.next_or(&mut self.locals[worker], |_| false) {
+            Some(found) => self.begin(worker, found),
+            None => self.asleep[worker] = true,
         }
-        self.asleep[worker] = true;
     }
 
     fn begin(&mut self, worker: usize, found: Found<usize, Never>) {
-        self.locals[worker].found();
         let Found::Task(task, level) = found;
         self.decisions.push(Decision::Begun {
             task,

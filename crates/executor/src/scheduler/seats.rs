@@ -7,34 +7,25 @@ use crossbeam_utils::CachePadded;
 use crate::sync::atomic::{AtomicU8, Ordering};
 use crate::sync::{Condvar, Mutex};
 
-/// One worker's bed: a token that `unpark` leaves and `park` consumes, so a wake-up before the park is kept.
+/// One thread's bed: a token that `unpark` leaves and `park` consumes, so a wake-up before the park is kept.
 #[derive(Default)]
-pub(crate) struct Parker {
+pub(super) struct Parker {
     token: Mutex<bool>,
     signal: Condvar,
 }
 
 impl Parker {
-    pub(crate) fn new() -> Self {
-        Self {
-            token: Mutex::new(false),
-            signal: Condvar::new(),
-        }
-    }
-
-    pub(crate) fn park(&self) {
+    /// Waits for the token. With a limit it may return early.
+    pub(super) fn park(&self, until: Option<Instant>) {
         let mut token = self.token.lock();
         while !*token {
-            token = self.signal.wait(token);
-        }
-        *token = false;
-    }
-
-    /// As [`Parker::park`], at most until `deadline`; it may return early.
-    pub(crate) fn park_until(&self, deadline: Instant) {
-        let mut token = self.token.lock();
-        if !*token {
-            token = self.signal.wait_until(token, deadline);
+            token = match until {
+                None => self.signal.wait(token),
+                Some(until) => {
+                    *self.signal.wait_until(token, until) = false;
+                    return;
+                }
+            };
         }
         *token = false;
     }
@@ -45,7 +36,7 @@ impl Parker {
         std::mem::take(&mut self.token.lock())
     }
 
-    pub(crate) fn unpark(&self) {
+    pub(super) fn unpark(&self) {
         *self.token.lock() = true;
         self.signal.notify_one();
     }
@@ -55,7 +46,7 @@ impl Parker {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Call {
-    None,
+    None = 0,
     /// To help another group, if its own can spare it.
     Help,
     /// To help another group whose oldest task has waited too long.
@@ -65,6 +56,7 @@ pub(super) enum Call {
 /// A seat for each thread.
 pub(super) struct Seats(Box<[Seat]>);
 
+#[derive(Default)]
 struct Seat {
     parker: CachePadded<Parker>,
     /// A [`Call`]: it was woken to help another group and has not found work there yet. Whoever is diverted passes the
@@ -74,20 +66,11 @@ struct Seat {
 
 impl Seats {
     pub(super) fn new(threads: usize) -> Self {
-        let seat = |_| Seat {
-            parker: CachePadded::new(Parker::new()),
-            call: AtomicU8::new(Call::None as u8),
-        };
-        Self((0..threads).map(seat).collect())
+        Self((0..threads).map(|_| Seat::default()).collect())
     }
 
-    pub(super) fn park(&self, thread: usize) {
-        self.0[thread].parker.park();
-    }
-
-    /// As [`Seats::park`], at most until `deadline`.
-    pub(super) fn park_until(&self, thread: usize, deadline: Instant) {
-        self.0[thread].parker.park_until(deadline);
+    pub(super) fn park(&self, thread: usize, until: Option<Instant>) {
+        self.0[thread].parker.park(until);
     }
 
     pub(super) fn unpark(&self, thread: usize) {
@@ -121,14 +104,8 @@ impl Seats {
         self.0[thread].call.load(Ordering::Acquire) == Call::Overdue as u8
     }
 
-    /// `thread` has found work elsewhere, which answers any call. Until then the call stands: it may yet find work at
-    /// home.
-    pub(super) fn answer(&self, thread: usize) {
-        let call = &self.0[thread].call;
-        call.store(Call::None as u8, Ordering::Release);
-    }
-
-    /// Takes the call that `thread` has not answered. False: there is none.
+    /// Takes the call that `thread` has not answered: it has found work elsewhere, which answers any, or passes it on.
+    /// Until then the call stands, as it may yet find work at home. False: there is none.
     pub(super) fn take_call(&self, thread: usize) -> bool {
         let call = &self.0[thread].call;
         let none = Call::None as u8;

@@ -10,6 +10,7 @@ use chiplet_table::Class;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// One group as others see it. Written under its lock.
+#[derive(Default)]
 pub(super) struct Seen {
     /// The queue's length.
     queued: AtomicU32,
@@ -29,11 +30,8 @@ const FAIR: u64 = 1;
 impl Seen {
     pub(super) fn new(at_work: u32) -> Self {
         Self {
-            queued: AtomicU32::new(0),
-            waits: [(); 2].map(|()| [(); 2].map(|()| AtomicU64::new(0))),
-            price: AtomicU64::new(0),
-            since: AtomicU64::new(0),
             at_work: AtomicU32::new(at_work),
+            ..Self::default()
         }
     }
 

@@ -4,12 +4,12 @@
 //! [`Hub::staff`] says who is at work. It holds every group's lock at once, so that whatever it changes is one step to
 //! everybody else: a group that loses its last worker refuses tasks from that moment on (`Refusal::Vacant`), and what
 //! it had queued is in other queues. A worker learns that it is to stand by when it next asks for a task; it finishes
-//! what it runs and what lies on its own deque, hands on any call that it was woken for, and parks.
+//! what it runs and what its group shares out, hands on any call that it was woken for, and parks.
 //!
 //! A worker whose task blocks ([`Hub::block`]) stands by too, and a substitute takes its place. It has not to come
 //! back: whoever has the place keeps it, and the other is the next substitute once its task has ended.
 
-use chiplet_policy::group::{Faces, Ordered};
+use chiplet_policy::group::Faces;
 use chiplet_policy::queue::Moved;
 
 use super::groups::Held;
@@ -36,14 +36,9 @@ impl<T, U> Hub<T, U> {
         let mut called = Vec::new();
         for (group, state) in states.iter_mut().enumerate() {
             for worker in self.crew.workers_of(group) {
-                match state.order(self.crew.post(worker), at_work[worker]) {
-                    // A sleeper comes to learn that it is off.
-                    Some(Ordered::SentOff(holder)) => called.push(holder),
-                    Some(Ordered::Recalled(holder)) if !left_out(Step::RecallWakes) => {
-                        called.push(holder);
-                    }
-                    _ => {}
-                }
+                let wanted = at_work[worker];
+                let woken = state.order(self.crew.post(worker), wanted);
+                called.extend(woken.filter(|_| !wanted || !left_out(Step::RecallWakes)));
             }
             self.groups.show_at_work(group, state.ordered());
         }
@@ -71,21 +66,10 @@ impl<T, U> Hub<T, U> {
 
     /// This worker is about to wait for something that takes no processor: a substitute takes tasks in its place.
     pub(crate) fn block(&self, local: &Local<U>) -> Cover {
-        let cover = {
-            let mut state = self.hold(local.group);
-            let cover = state.block(
-                local.worker,
-                self.crew.post(local.worker),
-                local.ladder.is_away(),
-            );
-            if let Cover::Start(_) = cover {
-                self.crew.note_substitute(local.group);
-            }
-            cover
-        };
-        if let Cover::Found {
-            unpark: Some(substitute),
-        } = cover
+        let post = self.crew.post(local.worker);
+        let away = local.ladder.is_away();
+        let cover = self.hold(local.group).block(local.worker, post, away);
+        if let Cover::Found(Some(substitute)) = cover
             && !left_out(Step::BlockCallsSubstitute)
         {
             self.seats.unpark(substitute);
@@ -106,34 +90,21 @@ impl<T, U> Hub<T, U> {
 }
 
 impl<T, U> Climb<'_, T, U> {
-    /// Whether this worker is not to take tasks.
-    pub(super) fn is_off(&self) -> bool {
-        let state = self.hub.groups.lock(self.local.group);
-        state.is_off(self.local.worker)
-    }
-
     /// Parks this worker while it is to stand by. False: the hub has closed meanwhile.
     pub(super) fn stand_by(&mut self) -> bool {
         let (hub, worker, group) = (self.hub, self.local.worker, self.local.group);
-        let (successor, spare, left) = {
+        let (successor, spare) = {
             let mut state = hub.hold(group);
-            let takes_post =
-                !left_out(Step::StandbyRelieves) && state.take_post(worker, hub.crew.post(worker));
-            if takes_post || !state.is_off(worker) {
+            let post = hub.crew.post(worker);
+            let post = post.filter(|_| !left_out(Step::StandbyRelieves));
+            let invited = hub.invitations.may_be_in(group);
+            let Some(successor) = state.stand_by(worker, post, invited) else {
                 return true;
-            }
-            let threads = hub.crew.threads_of(group);
-            let invited = hub.invitations.are_within(worker, threads);
-            let (successor, left) = state.stand_by(worker, invited);
-            (successor, state.face().spare, left)
+            };
+            (successor, state.face().spare)
         };
-        if let Some(successor) = successor
-            && !left_out(Step::CallHandedOn)
-        {
-            hub.seats.unpark(successor);
-        }
-        if left {
-            hub.leave_to_spinning();
+        if !left_out(Step::CallHandedOn) {
+            hub.see_to(group, successor);
         }
         self.pass_on();
         // Without this worker its siblings may all be asleep, which makes the group spare as `rest` does.
@@ -150,7 +121,7 @@ impl<T, U> Climb<'_, T, U> {
                     return recalled;
                 }
             }
-            hub.seats.park(worker);
+            hub.seats.park(worker, None);
         }
     }
 }
@@ -163,10 +134,8 @@ fn clear_vacant<T>(states: &mut [Held<'_, T>], rehome: impl Fn(&T) -> usize) {
         for moved in states[from].vacate() {
             let wanted = rehome(&moved.task);
             let mut to = (0..count).map(|step| (wanted + step) % count);
-            match to.find(|&to| !states[to].queue.is_vacant()) {
-                Some(to) => moves[to].push(moved),
-                None => unreachable!("at least one worker is at work"),
-            }
+            let to = to.find(|&to| !states[to].queue.is_vacant());
+            moves[to.expect("at least one worker is at work")].push(moved);
         }
     }
     for (state, moved) in states.iter_mut().zip(moves) {

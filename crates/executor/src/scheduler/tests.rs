@@ -131,14 +131,14 @@ fn the_ladder_goes_own_queue_siblings_then_across() {
     for task in 10..13 {
         push(&hub, 1, table(1), task);
     }
-    hub.invite(&thief, [100].into_iter(), 0);
-    hub.invite(&locals[0], [200].into_iter(), 0);
+    hub.invite(&thief, 100, 1, 0);
+    hub.invite(&locals[0], 200, 1, 0);
     let climbed: Vec<StealLevel> = (0..3)
         .map(|_| level(&hub.next(&mut thief).unwrap()))
         .collect();
     assert_eq!(
         climbed,
-        [StealLevel::Own, StealLevel::Domain, StealLevel::Own],
+        [StealLevel::Domain, StealLevel::Domain, StealLevel::Own],
         "what has been started comes before what waits"
     );
     // Its sibling is not idle as far as the hub knows, so it may not cross yet; once the sibling has gone to
@@ -174,8 +174,9 @@ fn groups_that_are_far_help_while_their_own_tables_hardly_use_them() {
 #[test]
 fn lapsed_invitations_are_dropped_by_whoever_finds_them() {
     let (hub, mut locals) = hub(StealConfig::default(), &[0..3, 3..4]);
-    hub.invite(&locals[0], [0, 7, 0].into_iter(), 0);
-    hub.invite(&locals[1], [0, 0].into_iter(), 0);
+    for (worker, invitation) in [(0, 0), (0, 7), (0, 0), (1, 0)] {
+        hub.invite(&locals[worker], invitation, 1, 0);
+    }
     push(&hub, 0, table(0), 1);
     let thief = &mut locals[2];
     assert!(matches!(
@@ -199,7 +200,7 @@ fn who_joins_another_leaves_the_task_that_waits_to_a_sleeper() {
     push(&hub, 0, table(0), 1);
     assert_eq!(asleep(&hub, 0), 1);
     hub.groups.lock(0).stop_spinning();
-    hub.invite(&locals[0], [7].into_iter(), 0);
+    hub.invite(&locals[0], 7, 1, 0);
     assert!(matches!(
         hub.next(&mut joining),
         Some(Found::Invitation(7, _))
@@ -373,7 +374,7 @@ fn a_task_that_is_handed_over_costs_what_all_hands_have_given_to_it() {
         assert!(matches!(found, Some(Found::Task(..))));
         assert_eq!(locals[0].ladder.is_away(), stealing);
         let started = hub.clock.now();
-        locals[0].start(started);
+        locals[0].present().start(started);
         // It has waited for 50 us of these, and hands that leave up to 30 us later have worked for 400.
         let late = locals[0].hand_over(started + micros(250), micros(50));
         hub.end_late(late, started + micros(280), micros(400));

@@ -117,19 +117,13 @@ impl<T, U> Hub<T, U> {
         }
     }
 
-    /// Lets others take `invitations`, and wakes up to `wanted` workers that may, all at once: a cascade of single
-    /// wake-ups would start the last of them late.
-    pub(crate) fn invite(
-        &self,
-        local: &Local<U>,
-        invitations: impl ExactSizeIterator<Item = U>,
-        wanted: usize,
-    ) {
-        let group = local.group;
+    /// Lets `places` siblings take part in `invitation`, and wakes up to `wanted` workers that may, all at once: a
+    /// cascade of single wake-ups would start the last of them late.
+    pub(crate) fn invite(&self, local: &Local<U>, invitation: U, places: usize, wanted: usize) {
         self.invitations
-            .lay_out(group, &local.invitations, invitations);
+            .add(local.group, local.worker, invitation, places);
         if !left_out(Step::InvitationWakes) {
-            self.rouse(group, wanted, usize::MAX);
+            self.rouse(local.group, wanted, usize::MAX);
         }
     }
 
@@ -151,6 +145,12 @@ impl<T, U> Hub<T, U> {
             return;
         }
         let successor = self.hold(group).hand_on();
+        self.see_to(group, successor);
+    }
+
+    /// A task of `group`, or an invitation, has lost the worker that was to take it: `successor` says whom to wake, or
+    /// else whether it is left to others that are awake ([`Group::hand_on`]).
+    pub(super) fn see_to(&self, group: usize, successor: Result<Option<usize>, bool>) {
         match successor {
             Ok(Some(worker)) => self.seats.unpark(worker),
             Ok(None) => self.seek_help(group, 1),

@@ -14,7 +14,7 @@
 //! empty. A push that leaves its task waiting wakes it ([`Watch::arm`]). Both sides write, fence and read, so one of
 //! them sees the other: the pusher writes `queued` and reads `armed`, the thread writes `armed` and reads `queued`.
 
-use chiplet_policy::group::{Faces, LOOK, Looked};
+use chiplet_policy::group::{Faces, LOOK};
 use chiplet_policy::{Time, ladder};
 
 use super::Hub;
@@ -25,6 +25,7 @@ use crate::sync::{Step, left_out, now};
 /// Looks in a row that find nothing waiting before the thread parks.
 const QUIET_LOOKS: u32 = 8;
 
+#[derive(Default)]
 pub(super) struct Watch {
     /// The thread looks, or has been woken to.
     armed: AtomicBool,
@@ -33,14 +34,6 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn new() -> Self {
-        Self {
-            armed: AtomicBool::new(false),
-            closed: AtomicBool::new(false),
-            parker: Parker::new(),
-        }
-    }
-
     /// Makes sure that the thread looks. The caller has published that a task waits.
     pub(super) fn arm(&self) {
         fence(Ordering::SeqCst);
@@ -50,8 +43,9 @@ impl Watch {
     }
 
     /// Waits until it is woken.
+    #[cfg(all(test, chiplet_loom))]
     pub(super) fn park(&self) {
-        self.parker.park();
+        self.parker.park(None);
     }
 
     pub(super) fn close(&self) {
@@ -63,28 +57,21 @@ impl Watch {
     pub(super) fn is_armed(&self) -> bool {
         self.armed.load(Ordering::Acquire)
     }
-
-    fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Acquire)
-    }
 }
 
 impl<T, U> Hub<T, U> {
     /// The thread: looks while tasks wait, until the hub is closed. `clear` ends the dead tasks of a group's queue, or
     /// those of one table in it.
     pub(crate) fn watch(&self, clear: impl Fn(usize)) {
-        self.watch.park();
-        let mut quiet = 0;
-        while !self.watch.is_closed() {
+        let mut quiet = QUIET_LOOKS;
+        while !self.watch.closed.load(Ordering::Acquire) {
             if quiet < QUIET_LOOKS {
-                self.watch.parker.park_until(now() + LOOK);
-                quiet += 1;
-                if self.look(self.clock.now(), &clear) {
-                    quiet = 0;
-                }
+                self.watch.parker.park(Some(now() + LOOK));
+                let waiting = self.look(self.clock.now(), &clear);
+                quiet = if waiting { 0 } else { quiet + 1 };
             } else {
                 self.disarm();
-                self.watch.park();
+                self.watch.parker.park(None);
                 quiet = 0;
             }
         }
@@ -110,41 +97,26 @@ impl<T, U> Hub<T, U> {
                 continue;
             }
             waiting = true;
-            let is_due = self.groups.lock(group).search_due(now);
-            if is_due {
-                clear(group);
+            let looked = self.hold(group).look(now);
+            if let Some(worker) = looked.wake
+                && !left_out(Step::LookWakes)
+            {
+                self.seats.unpark(worker);
             }
-            self.rouse_for_old(group, now);
-            if self.rules.crossing.is_priced() {
-                self.look_at(group, now);
+            let called = match looked.wanted {
+                0 => 0,
+                wanted => self.call_help(group, wanted),
+            };
+            if looked.overdue && called < looked.wanted {
+                // No more groups have workers to spare, so some lend one that they would rather keep.
+                let (mut hub, left) = (self, looked.wanted - called);
+                let call = |hub: &mut &Self, other| hub.call_helper(other, Call::Overdue);
+                ladder::call_lenders(&mut hub, |hub| &hub.groups, group, left, call);
+            }
+            if looked.searches {
+                clear(group);
             }
         }
         waiting
-    }
-
-    /// Wakes a sleeper of `group` if a task has waited there since before the last look: it was left to a worker that
-    /// was awake without work, or about to be, and that has not come.
-    fn rouse_for_old(&self, group: usize, now: Time) {
-        let sleeper = self.hold(group).rouse_for_old(now);
-        if let Some(worker) = sleeper
-            && !left_out(Step::LookWakes)
-        {
-            self.seats.unpark(worker);
-        }
-    }
-
-    /// Calls for help for the queue of `group` if it is worth crossing for.
-    fn look_at(&self, group: usize, now: Time) {
-        let Looked { wanted, overdue } = self.hold(group).look(now);
-        let called = match wanted {
-            0 => 0,
-            wanted => self.call_help(group, wanted),
-        };
-        if overdue && called < wanted {
-            // No more groups have workers to spare, so some lend one that they would rather keep.
-            let mut hub = self;
-            let call = |hub: &mut &Self, other| hub.call_helper(other, Call::Overdue);
-            ladder::call_lenders(&mut hub, |hub| &hub.groups, group, wanted - called, call);
-        }
     }
 }

@@ -26,10 +26,6 @@ impl<T> Mutex<T> {
 pub(crate) struct Condvar(std::sync::Condvar);
 
 impl Condvar {
-    pub(crate) fn new() -> Self {
-        Self::default()
-    }
-
     pub(crate) fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         self.0.wait(guard).unwrap_or_else(PoisonError::into_inner)
     }

@@ -10,10 +10,6 @@ pub(crate) use parking_lot::{Mutex, MutexGuard};
 pub(crate) struct Condvar(parking_lot::Condvar);
 
 impl Condvar {
-    pub(crate) fn new() -> Self {
-        Self::default()
-    }
-
     pub(crate) fn wait<'a, T>(&self, mut guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         self.0.wait(&mut guard);
         guard

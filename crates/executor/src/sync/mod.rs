@@ -1,6 +1,6 @@
 //! The one door to synchronisation: everything that two threads share comes from here, and so do threads and time.
 //!
-//! A normal build gets std, crossbeam-deque, arc-swap, atomic_refcell (`real.rs`) and quanta (`counter.rs`). Under
+//! A normal build gets std, arc-swap, atomic_refcell (`real.rs`) and quanta (`counter.rs`). Under
 //! `--cfg chiplet_loom` or `--cfg chiplet_shuttle` the same names stand for the checkers' counterparts (`model.rs`), so
 //! that what is explored is the code that ships and not a copy of it. Nothing else in this crate may name
 //! synchronisation primitives other than `Arc` and `Weak` (neither carries a protocol of ours), but for two counters of
@@ -22,7 +22,7 @@ use model as chosen;
 use real as chosen;
 
 pub(crate) use chosen::{
-    Condvar, LINGERS, Mutex, MutexGuard, OnceLock, PAUSES, Slot, Swap, atomic, deque, mpsc, now,
+    Condvar, LINGERS, Mutex, MutexGuard, OnceLock, PAUSES, Slot, Swap, atomic, mpsc, now,
     park_timeout, pause, thread, thread_local,
 };
 pub(crate) use counter::Counter;

@@ -1,11 +1,10 @@
 //! What a model-checked build shares state through: the same names, over loom's or shuttle's primitives.
 //!
 //! Time is made up: it passes by being asked for. A deadline that is near may come at any moment that somebody waits
-//! for it, and one that is very near does come. crossbeam-deque and arc-swap are stood in for by a queue and a pointer
-//! under a model mutex: their own algorithms are not under test here, the protocol around them is.
+//! for it, and one that is very near does come. arc-swap is stood in for by a pointer under a model mutex: its own
+//! algorithm is not under test here, the protocol around it is.
 
 use std::cell::Cell;
-use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 pub(crate) use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -66,10 +65,6 @@ pub(crate) fn pause(_round: u32) {
 pub(crate) struct Condvar(checker::sync::Condvar);
 
 impl Condvar {
-    pub(crate) fn new() -> Self {
-        Self::default()
-    }
-
     pub(crate) fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         let MutexGuard { guard, mutex } = guard;
         let guard = self.0.wait(guard).expect("a model thread panicked");
@@ -100,52 +95,6 @@ impl Condvar {
 
     pub(crate) fn notify_all(&self) {
         self.0.notify_all();
-    }
-}
-
-/// crossbeam-deque's surface over a model mutex: its own algorithm is not under test here, the
-/// protocol around it is.
-pub(crate) mod deque {
-    use super::{Mutex, VecDeque};
-    use std::sync::Arc;
-
-    pub(crate) struct Worker<T>(Arc<Mutex<VecDeque<T>>>);
-    pub(crate) type Stealer<T> = Worker<T>;
-
-    pub(crate) enum Steal<T> {
-        Empty,
-        Success(T),
-        #[allow(dead_code)]
-        Retry,
-    }
-
-    impl<T> Worker<T> {
-        pub(crate) fn new_fifo() -> Self {
-            Self(Arc::new(Mutex::new(VecDeque::new())))
-        }
-
-        pub(crate) fn push(&self, value: T) {
-            self.0.lock().push_back(value);
-        }
-
-        pub(crate) fn pop(&self) -> Option<T> {
-            self.0.lock().pop_front()
-        }
-
-        pub(crate) fn stealer(&self) -> Stealer<T> {
-            Self(Arc::clone(&self.0))
-        }
-
-        pub(crate) fn steal(&self) -> Steal<T> {
-            match self.0.lock().pop_front() {
-                Some(value) => Steal::Success(value),
-                None => Steal::Empty,
-            }
-        }
-
-        pub(crate) fn is_empty(&self) -> bool {
-            self.0.lock().is_empty()
-        }
     }
 }
 

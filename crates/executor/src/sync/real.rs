@@ -12,10 +12,6 @@ pub(crate) use std::sync::atomic;
 
 pub(crate) use super::locks::{Condvar, Mutex, MutexGuard, OnceLock};
 
-pub(crate) mod deque {
-    pub(crate) use crossbeam_deque::{Steal, Stealer, Worker};
-}
-
 /// Rounds of [`pause`] that are worth trying before sleeping: some 5-10 us in all, which is what putting a thread
 /// to sleep and waking it costs.
 pub(crate) const PAUSES: u32 = 32;

@@ -14,10 +14,15 @@ pub const LOOK: Duration = Duration::from_millis(2);
 #[must_use]
 #[derive(Debug)]
 pub struct Looked {
+    /// A sleeper for a task that has waited since before the last look: it was left to a worker that was awake without
+    /// work, or about to be, and that has not come.
+    pub wake: Option<usize>,
     /// Workers of other groups that are wanted: as many as tasks wait, if the queue is worth crossing for.
     pub wanted: usize,
     /// A task has waited for too long, so groups that would rather keep their workers lend some.
     pub overdue: bool,
+    /// The queue has refused tasks, and is to be searched for dead ones ([`Group::search`]).
+    pub searches: bool,
 }
 
 impl<T> Group<T> {
@@ -45,21 +50,17 @@ impl<T> Group<T> {
         }
     }
 
-    /// A sleeper for a task that has waited since before the last timed look: it was left to a worker that was awake
-    /// without work, or about to be, and that has not come.
-    pub fn rouse_for_old(&mut self, now: Time) -> Option<usize> {
-        let waits =
-            self.is_left_to_others() && self.queue.outlook(now).waited >= LOOK.as_nanos() as u64;
-        if waits { self.wake_one() } else { None }
-    }
-
     /// The timed look at this group.
     pub fn look(&mut self, now: Time) -> Looked {
         self.show_at(now);
+        let waits =
+            self.is_left_to_others() && self.queue.outlook(now).waited >= LOOK.as_nanos() as u64;
         let age = self.queue.backlog(now).age;
         Looked {
+            wake: if waits { self.wake_one() } else { None },
             wanted: if self.face.needy { self.queue.len() } else { 0 },
             overdue: u128::from(age) >= self.crossing.steal.max_wait.as_nanos(),
+            searches: self.search.is_due(now),
         }
     }
 
@@ -68,26 +69,22 @@ impl<T> Group<T> {
         self.posts.is_off(worker)
     }
 
-    /// Threads that are to take tasks.
-    pub fn at_work(&self) -> usize {
-        self.posts.at_work()
-    }
-
-    /// Has one thread of `post` take tasks, or none. Gives whom to wake for it: one that has slept and is to stand by,
-    /// or one that has stood by and is wanted. Once all posts are ordered the caller says [`Group::ordered`].
+    /// Has one thread of `post` take tasks, or none. Gives whom to wake so that it learns its order: one that has slept
+    /// and is to stand by, or one that has stood by and is wanted. Once all posts are ordered the caller says
+    /// [`Group::ordered`].
     pub fn order(
         &mut self,
         post: impl Iterator<Item = usize> + Clone,
         wanted: bool,
-    ) -> Option<Ordered> {
+    ) -> Option<usize> {
         match (self.posts.holder(post.clone()), wanted) {
             (Some(holder), false) => {
                 self.posts.send_off(holder);
                 let slept = self.take_off(holder);
                 self.woken += usize::from(slept);
-                slept.then_some(Ordered::SentOff(holder))
+                slept.then_some(holder)
             }
-            (None, true) => Some(Ordered::Recalled(self.posts.recall(post))),
+            (None, true) => Some(self.posts.recall(post)),
             _ => None,
         }
     }
@@ -105,22 +102,26 @@ impl<T> Group<T> {
         self.wake(self.queue.len().saturating_sub(self.spinning))
     }
 
-    /// `worker` is off and about to park. True: it is to take tasks after all, as whoever has its post's place has
-    /// blocked with nobody to take it.
-    pub fn take_post(&mut self, worker: usize, post: impl Iterator<Item = usize>) -> bool {
-        self.posts.take_post(worker, post)
-    }
-
-    /// `worker` stands by. It may have been woken for a task, or have spun in place of a sleeper: gives whom to wake in
-    /// its place, if it is `wanted` or a task waits, and whether what waits is left to others that are awake.
-    pub fn stand_by(&mut self, worker: usize, wanted: bool) -> (Option<usize>, bool) {
+    /// `worker` of `post` is off, and stands by. `None`: it is to take tasks after all, as it has been recalled or
+    /// whoever has its post's place has blocked with nobody to take it.
+    ///
+    /// It may have been woken for a task, or have spun in place of a sleeper: says whom to wake in its place, if it is
+    /// `wanted` or a task waits, as [`Group::hand_on`] does.
+    pub fn stand_by(
+        &mut self,
+        worker: usize,
+        post: impl Iterator<Item = usize>,
+        wanted: bool,
+    ) -> Option<Result<Option<usize>, bool>> {
+        if self.posts.take_post(worker, post) || !self.is_off(worker) {
+            return None;
+        }
         self.posts.park(worker);
         self.show_spare();
-        let wanted = wanted || self.queue.len() > self.spinning;
-        match wanted {
-            true => (self.wake_one(), false),
-            false => (None, self.is_left_to_others()),
-        }
+        Some(match wanted {
+            true => Ok(self.wake_one()),
+            false => self.hand_on(),
+        })
     }
 
     /// `worker` stands by no longer.
@@ -163,13 +164,4 @@ impl<T> Group<T> {
             false => Vec::new(),
         }
     }
-}
-
-/// Whom to wake so that it learns its order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ordered {
-    /// It slept, and is to stand by.
-    SentOff(usize),
-    /// It stood by, and is to take tasks.
-    Recalled(usize),
 }

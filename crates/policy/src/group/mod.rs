@@ -13,7 +13,7 @@
 //!     steal: StealConfig::default(),
 //!     groups: 2,
 //! };
-//! let mut group = Group::new(crossing, Discipline::for_workers(2), 0..2, 2..2);
+//! let mut group = Group::new(crossing, Discipline::for_workers(2), 0..2);
 //! // Both workers have nothing to do; a task wakes the one that slept shortest.
 //! for worker in 0..2 {
 //!     assert!(matches!(group.rest(worker, false, false), Rest::Listed { .. }));
@@ -35,7 +35,7 @@ use chiplet_table::Class;
 use crate::queue::{Discipline, Outlook, Pace, Parts, Queue, Refusal, Run, Terms};
 use crate::steal::{FAR_PRICE, is_worth};
 use crate::{Staff, TableId, Time, can_donate, can_help_far, has_surplus_worker};
-pub use away::{LOOK, Looked, Ordered};
+pub use away::{LOOK, Looked};
 pub use face::{Crossing, Face, Faces, News, Next};
 pub use posts::Cover;
 use posts::Posts;
@@ -112,18 +112,13 @@ pub enum Rest {
 }
 
 impl<T> Group<T> {
-    /// A group of `workers`, all of them awake, with `substitutes` that may stand in for them.
-    pub fn new(
-        crossing: Crossing,
-        discipline: Discipline,
-        workers: Range<usize>,
-        substitutes: Range<usize>,
-    ) -> Self {
+    /// A group of `workers`, all of them awake.
+    pub fn new(crossing: Crossing, discipline: Discipline, workers: Range<usize>) -> Self {
         Self {
             queue: Queue::new(discipline, workers.len()),
             crossing,
             search: Search::default(),
-            posts: Posts::new(workers.len(), substitutes),
+            posts: Posts::new(workers),
             sleepers: Vec::new(),
             woken: 0,
             spinning: 0,
@@ -315,11 +310,6 @@ impl<T> Group<T> {
     pub fn refuse(&mut self, table: TableId, class: Class, weight: u64, full: bool) {
         self.queue.count_shed(table, class, weight);
         self.search.wanted |= full;
-    }
-
-    /// Whether to search for dead tasks at `now`: somebody was refused, and it is not too soon.
-    pub fn search_due(&mut self, now: Time) -> bool {
-        self.search.is_due(now)
     }
 
     /// Looks at the next thousand tasks or so, and takes those out for which `dead` holds. Until all have been looked

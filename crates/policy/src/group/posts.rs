@@ -4,28 +4,26 @@
 //! its substitutes, which are started when a task of the post blocks for the first time. So as many threads take tasks
 //! as there are posts whose core may be used, however many are inside code that blocks.
 
+use std::ops::Range;
+
 /// Plain data under the group's lock.
 pub(super) struct Posts {
     /// Threads that have been started.
-    started: usize,
+    started: Vec<usize>,
     /// Those of them that are not to take tasks.
     off: Vec<usize>,
     /// Those of these that know, and are parked or about to.
     parked: Vec<usize>,
     /// Threads inside code that blocks.
     blocked: Vec<usize>,
-    /// Substitutes that have not been started.
-    unstarted: Vec<usize>,
 }
 
 /// Who takes tasks in place of a thread that blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cover {
-    /// A substitute, or nobody because its core may not be used now. Others at any rate see to what waits.
-    Found {
-        /// Whom to unpark for it.
-        unpark: Option<usize>,
-    },
+    /// A substitute, or nobody because its core may not be used now. Others at any rate see to what waits, and this one
+    /// is to be unparked for it.
+    Found(Option<usize>),
     /// A substitute that is to be started.
     Start(usize),
     /// Nobody: all that it may have are blocked themselves, or inside a task.
@@ -33,24 +31,23 @@ pub enum Cover {
 }
 
 impl Posts {
-    pub(super) fn new(workers: usize, substitutes: impl DoubleEndedIterator<Item = usize>) -> Self {
+    pub(super) fn new(workers: Range<usize>) -> Self {
         Self {
-            started: workers,
+            started: workers.collect(),
             off: Vec::new(),
             parked: Vec::new(),
             blocked: Vec::new(),
-            unstarted: substitutes.rev().collect(),
         }
     }
 
     /// Threads that are to take tasks.
     pub(super) fn at_work(&self) -> usize {
-        self.started - self.off.len()
+        self.started.len() - self.off.len()
     }
 
     /// Threads that are inside a task or look for one.
     pub(super) fn active(&self) -> usize {
-        self.started - self.parked.len() - self.blocked.len()
+        self.started.len() - self.parked.len() - self.blocked.len()
     }
 
     /// Whether `thread` is not to take tasks.
@@ -65,7 +62,7 @@ impl Posts {
 
     /// Which of a post's threads takes tasks.
     pub(super) fn holder(&self, mut post: impl Iterator<Item = usize>) -> Option<usize> {
-        post.find(|thread| !self.is_off(*thread) && !self.unstarted.contains(thread))
+        post.find(|thread| !self.is_off(*thread) && self.started.contains(thread))
     }
 
     pub(super) fn send_off(&mut self, thread: usize) {
@@ -105,39 +102,42 @@ impl Posts {
         mut post: impl Iterator<Item = usize> + Clone,
     ) -> Cover {
         self.blocked.push(thread);
-        let holder = self.holder(post.clone());
-        let Some(holder) = holder.filter(|holder| self.blocked.contains(holder)) else {
-            return Cover::Found { unpark: None };
+        let Some(holder) = self.stuck(post.clone()) else {
+            return Cover::Found(None);
         };
-        let free = |other: &usize| match self.unstarted.contains(other) {
-            true => true,
-            false => self.is_off(*other) && self.parked.contains(other),
+        let is_free = |other: &usize| {
+            !self.started.contains(other) || (self.is_off(*other) && self.parked.contains(other))
         };
-        let Some(substitute) = post.find(free) else {
+        let Some(substitute) = post.find(is_free) else {
             return Cover::Nobody;
         };
-        self.off.push(holder);
-        if let Some(at) = self.unstarted.iter().position(|&other| other == substitute) {
-            self.unstarted.swap_remove(at);
-            self.started += 1;
+        self.hand_over(holder, substitute);
+        if !self.started.contains(&substitute) {
+            self.started.push(substitute);
             return Cover::Start(substitute);
         }
-        self.off.retain(|&other| other != substitute);
-        Cover::Found {
-            unpark: Some(substitute),
-        }
+        Cover::Found(Some(substitute))
     }
 
     /// `thread` is off and about to park. If the one that has its post's place has blocked meanwhile, with nobody to
     /// take it, `thread` does now.
     pub(super) fn take_post(&mut self, thread: usize, post: impl Iterator<Item = usize>) -> bool {
-        let holder = self.holder(post);
-        let Some(holder) = holder.filter(|holder| self.blocked.contains(holder)) else {
-            return false;
-        };
-        self.off.push(holder);
-        self.off.retain(|&other| other != thread);
-        true
+        let stuck = self.stuck(post);
+        if let Some(holder) = stuck {
+            self.hand_over(holder, thread);
+        }
+        stuck.is_some()
+    }
+
+    /// Who has a post's place and is blocked.
+    fn stuck(&self, post: impl Iterator<Item = usize>) -> Option<usize> {
+        let holder = self.holder(post)?;
+        self.blocked.contains(&holder).then_some(holder)
+    }
+
+    fn hand_over(&mut self, from: usize, to: usize) {
+        self.off.push(from);
+        self.off.retain(|&other| other != to);
     }
 
     /// `substitute` could not be started, so `thread` keeps its place.
@@ -145,8 +145,7 @@ impl Posts {
         let wanted = !self.is_off(substitute);
         let again = if wanted { thread } else { substitute };
         self.off.retain(|&other| other != again);
-        self.unstarted.push(substitute);
-        self.started -= 1;
+        self.started.retain(|&other| other != substitute);
     }
 
     /// `thread` blocks no longer. If another has its place, it stands by after its task.
@@ -163,7 +162,7 @@ mod tests {
     const POST: std::ops::Range<usize> = 0..3;
 
     fn posts() -> Posts {
-        Posts::new(1, 1..3)
+        Posts::new(0..1)
     }
 
     #[test]
@@ -187,13 +186,13 @@ mod tests {
         assert_eq!(posts.block(1, POST), Cover::Start(2));
         posts.unblock(1);
         posts.park(0);
-        assert_eq!(posts.block(2, POST), Cover::Found { unpark: Some(0) });
+        assert_eq!(posts.block(2, POST), Cover::Found(Some(0)));
         assert_eq!(posts.holder(POST), Some(0));
     }
 
     #[test]
     fn a_thread_that_ends_its_task_takes_the_place_of_one_that_has_blocked_meanwhile() {
-        let mut posts = Posts::new(1, 1..2);
+        let mut posts = Posts::new(0..1);
         posts.block(0, 0..2);
         posts.unblock(0);
         assert_eq!(posts.block(1, 0..2), Cover::Nobody);
@@ -213,7 +212,7 @@ mod tests {
         assert_eq!(posts.recall(POST), 1);
         posts.leave(1);
         posts.send_off(1);
-        assert_eq!(posts.block(1, POST), Cover::Found { unpark: None });
+        assert_eq!(posts.block(1, POST), Cover::Found(None));
         posts.unblock(0);
         assert_eq!(posts.recall(POST), 0);
         assert_eq!(posts.at_work(), 1);
@@ -221,10 +220,10 @@ mod tests {
 
     #[test]
     fn a_thread_that_is_off_is_covered_only_as_long_as_its_substitute_does_not_block() {
-        let mut posts = Posts::new(1, 1..2);
+        let mut posts = Posts::new(0..1);
         assert_eq!(posts.block(0, 0..2), Cover::Start(1));
         posts.unblock(0);
-        assert_eq!(posts.block(0, 0..2), Cover::Found { unpark: None });
+        assert_eq!(posts.block(0, 0..2), Cover::Found(None));
         posts.unblock(0);
         assert_eq!(posts.block(1, 0..2), Cover::Nobody);
         assert_eq!(posts.block(0, 0..2), Cover::Nobody);

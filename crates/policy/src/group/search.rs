@@ -19,28 +19,24 @@ pub(super) const STEPS: usize = 1_000;
 pub(super) struct Search {
     /// Whether anybody was refused since the last search, or that goes on.
     pub(super) wanted: bool,
-    /// What it has found so far.
-    found: usize,
-    next: Option<Time>,
+    next: Time,
     pause: Duration,
 }
 
 impl Search {
     /// Whether to search now, if anybody was refused and it is not too soon.
     pub(super) fn is_due(&self, now: Time) -> bool {
-        // Asked before every task, and hardly ever wanted.
-        self.wanted && self.next.is_none_or(|next| next <= now)
+        self.wanted && self.next <= now
     }
 
     /// A turn at `now` has found so many; the search is through with it if `is_through`.
     pub(super) fn found(&mut self, dead: usize, is_through: bool, now: Time) {
-        self.found += dead;
+        if dead > 0 {
+            self.pause = Duration::ZERO;
+        }
         if is_through {
-            self.pause = match std::mem::take(&mut self.found) {
-                0 => (2 * self.pause).clamp(PAUSE, LONGEST_PAUSE),
-                _ => PAUSE,
-            };
-            self.next = Some(now + self.pause);
+            self.pause = (2 * self.pause).clamp(PAUSE, LONGEST_PAUSE);
+            self.next = now + self.pause;
             self.wanted = false;
         }
     }

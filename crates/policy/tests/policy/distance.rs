@@ -27,7 +27,7 @@ impl Sockets {
         };
         let group = |group: usize| {
             let workers = group..group + 1;
-            let mut state = Group::new(crossing, Discipline::for_workers(1), workers, 4..4);
+            let mut state = Group::new(crossing, Discipline::for_workers(1), workers);
             let _ = state.rest(group, false, false);
             let _ = state.news();
             state

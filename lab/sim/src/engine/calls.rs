@@ -1,7 +1,7 @@
 //! Who is woken and called for what. The decisions are `chiplet_policy::group`'s; here they become events.
 
 use chiplet_policy::group::{Faces, LOOK};
-use chiplet_policy::ladder;
+use chiplet_policy::{Time, ladder};
 
 use super::group::Call;
 use super::timeline::Event;
@@ -87,20 +87,11 @@ impl Engine<'_> {
     pub(super) fn look(&mut self) {
         let (now, mut waiting) = (self.timeline.time(), false);
         for group in 0..self.groups.groups() {
-            let state = &mut self.groups[group].state;
-            if state.queue.is_empty() {
+            if self.groups[group].state.queue.is_empty() {
                 continue;
             }
             waiting = true;
-            if state.search_due(now) {
-                self.purge(group);
-            }
-            if let Some(worker) = self.groups[group].state.rouse_for_old(now) {
-                self.wake(worker);
-            }
-            if self.crossing.is_priced() {
-                self.look_at(group);
-            }
+            self.look_at(group, now);
         }
         self.looking = waiting;
         if waiting {
@@ -108,9 +99,11 @@ impl Engine<'_> {
         }
     }
 
-    fn look_at(&mut self, group: usize) {
-        let now = self.timeline.time();
+    fn look_at(&mut self, group: usize, now: Time) {
         let looked = self.groups[group].state.look(now);
+        if let Some(worker) = looked.wake {
+            self.wake(worker);
+        }
         let called = match looked.wanted {
             0 => 0,
             wanted => self.call_help(group, wanted),
@@ -120,6 +113,9 @@ impl Engine<'_> {
             let call = |engine: &mut Self, other| engine.call_helper(other, Call::Overdue);
             let left = looked.wanted - called;
             ladder::call_lenders(self, |engine| &engine.groups, group, left, call);
+        }
+        if looked.searches {
+            self.purge(group);
         }
     }
 }

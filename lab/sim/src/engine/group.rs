@@ -42,8 +42,7 @@ impl Group {
         crossing: Crossing,
         discipline: Discipline,
     ) -> Self {
-        let substitutes = workers.end..workers.end;
-        let mut state = group::Group::new(crossing, discipline, workers.clone(), substitutes);
+        let mut state = group::Group::new(crossing, discipline, workers.clone());
         for worker in workers.clone().rev() {
             let _ = state.rest(worker, false, false);
         }

@@ -119,7 +119,7 @@ impl Stats {
     pub(crate) fn retire(&self, table: TableId) {
         for group in 0..self.groups.len() {
             self.gather(group);
-            self.groups[group].lock().retire(table);
+            self.groups[group].lock().sums.retire(table);
         }
     }
 

@@ -44,11 +44,11 @@ impl TableStats {
 pub(super) struct Rows {
     /// Notes of the workers, in no order.
     rings: Vec<Consumer<Note>>,
-    sums: Sums,
+    pub(super) sums: Sums,
 }
 
 #[derive(Default)]
-struct Sums {
+pub(super) struct Sums {
     /// In no order; a list, so that a reader can go through it in steps.
     list: Vec<Row>,
     /// Where in the list the table of each slot stands. A slot is another table's only when the first is retired.
@@ -64,9 +64,8 @@ struct Sums {
 struct Row {
     table: TableId,
     stats: TableStats,
-    /// Nanoseconds and bytes that were used since the balancer last asked.
-    used: (u64, u64),
-    is_in_use: bool,
+    /// Nanoseconds and bytes that were used since the balancer last asked, if it has been used since.
+    used: Option<(u64, u64)>,
 }
 
 impl Rows {
@@ -91,10 +90,6 @@ impl Rows {
         }
         true
     }
-
-    pub(super) fn retire(&mut self, table: TableId) {
-        self.sums.retire(table);
-    }
 }
 
 impl Sums {
@@ -104,8 +99,8 @@ impl Sums {
         let tasks = u64::from(note.tasks);
         self.busy += busy;
         let row = self.of(note.table);
-        row.used.0 += busy;
-        row.used.1 += bytes;
+        let used = row.used.get_or_insert_default();
+        *used = (used.0 + busy, used.1 + bytes);
         row.stats.served.count(note.end, tasks);
         if let Some([wait, service]) = note.times {
             row.stats.wait.record_many(wait, tasks);
@@ -119,7 +114,7 @@ impl Sums {
             None => self.add_row(table),
         };
         let row = &mut self.list[place];
-        if !std::mem::replace(&mut row.is_in_use, true) {
+        if row.used.is_none() {
             self.in_use.push(table);
         }
         row
@@ -142,8 +137,7 @@ impl Sums {
         self.list.push(Row {
             table,
             stats: TableStats::default(),
-            used: (0, 0),
-            is_in_use: false,
+            used: None,
         });
         place
     }
@@ -151,14 +145,12 @@ impl Sums {
     /// What was used of `table` since this was last asked.
     fn take_used(&mut self, table: TableId) -> Option<(TableId, Usage)> {
         let place = self.place_of(table)?;
-        let row = &mut self.list[place];
-        row.is_in_use = false;
-        let (busy, bytes) = std::mem::take(&mut row.used);
+        let (busy, bytes) = self.list[place].used.take()?;
         let busy = Duration::from_nanos(busy);
         Some((table, Usage { busy, bytes }))
     }
 
-    fn retire(&mut self, table: TableId) {
+    pub(super) fn retire(&mut self, table: TableId) {
         let Some(place) = self.place_of(table) else {
             return;
         };
@@ -292,7 +284,7 @@ mod tests {
         assert_eq!(all, (Duration::from_secs(1), 7));
         assert!(drain().0.is_empty());
         // The last takes the place of the first, and is found there.
-        rows.lock().retire(table(0));
+        rows.lock().sums.retire(table(0));
         let last = table(count - 1);
         rows.lock().sums.add(&note(last.slot, End::Cancelled));
         assert_eq!(drain().0, [(last.slot, 0)]);

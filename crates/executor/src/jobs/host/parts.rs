@@ -79,7 +79,7 @@ impl Parts {
             began,
             count,
             progress: Mutex::new(progress),
-            left: Condvar::new(),
+            left: Condvar::default(),
         }
     }
 
@@ -169,8 +169,6 @@ impl Shared for Parts {
         if begun.is_none() {
             return false;
         }
-        // What it has left for a task lies on its own deque since: it helps all the same.
-        let level = level.max(StealLevel::Domain);
         let started = worker.now();
         worker.take_part(self.began);
         let mut gives_way = false;

@@ -276,7 +276,8 @@ impl<T> Order<T> {
         self.clock = tag;
         let due = lane.charge(expected);
         lane.tag = lane.tag.saturating_add(lane.step(due, self.workers));
-        let is_through = (lane.tag - tag) * self.workers >= QUANTUM || self.worth.reorder == Reorder::NONE;
+        let is_through =
+            (lane.tag - tag) * self.workers >= QUANTUM || self.worth.reorder == Reorder::NONE;
         match self.over.peek_mut() {
             Some(first) if lane.len == 0 => drop(PeekMut::pop(first)),
             Some(mut first) if is_through => first.0.0 = lane.tag,
