@@ -18,7 +18,7 @@
 //! Where tables are placed by traffic none of this counts, and the least loaded domain is taken as in arXiv 2605.10090.
 
 use super::input::DomainSpec;
-use super::item::{Item, main_home};
+use super::item::Item;
 use super::machine::Machine;
 
 /// What the tables with load on one domain ask of its cache and of its link.
@@ -100,7 +100,9 @@ impl Budget {
         domain: usize,
     ) -> ((u32, u128, bool, u8), f64) {
         self.take(item, item.load);
-        let distance = main_home(item).map_or(0, |home| machine.distance(home, domain));
+        let distance = item
+            .main_home()
+            .map_or(0, |home| machine.distance(home, domain));
         let remote = item.is_remote(machine.spec(domain));
         let missing = self.over().saturating_mul(1 + u128::from(remote));
         let fits = (self.streams_too_many(), missing, remote, distance);

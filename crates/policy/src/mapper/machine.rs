@@ -145,15 +145,13 @@ impl Machine {
             .fold(0.0, f64::max)
     }
 
-    /// The domain that would be least loaded, per core, with `extra` added to it; the lowest of several.
-    pub(super) fn least_loaded(&self, load: &[f64], extra: f64) -> usize {
-        let with_extra = |domain: usize| (load[domain] + extra) / self.cores(domain);
-        (1..self.len()).fold(0, |best, domain| {
-            if with_extra(domain) < with_extra(best) {
-                domain
-            } else {
-                best
-            }
-        })
+    /// The domain for which this is highest; the lowest of several.
+    pub(super) fn highest(&self, of: impl Fn(usize) -> f64) -> usize {
+        (1..self.len()).fold(
+            0,
+            |best, domain| {
+                if of(domain) > of(best) { domain } else { best }
+            },
+        )
     }
 }

@@ -23,14 +23,11 @@
 
 mod budget;
 mod draft;
-mod full;
 mod greedy;
-mod idle;
 mod incremental;
 mod input;
 mod item;
 mod machine;
-mod misses;
 mod newcomer;
 mod relabel;
 mod several;
@@ -39,7 +36,7 @@ mod unload;
 use std::collections::BTreeMap;
 
 use crate::{Homes, Placement, TableId};
-use draft::{Draft, Spot};
+use draft::Draft;
 use item::Item;
 use machine::{Machine, clean};
 
@@ -106,8 +103,8 @@ pub fn hot_cold(demands: &[Demand], domains: &[DomainSpec]) -> Assignment {
     }
     let items = gather(demands, &machine, None, |_| 1);
     let mut draft = greedy::two_ended(&items, &machine);
-    idle::put(&mut draft, &items, &machine);
-    finish(&items, draft, &machine)
+    draft.put_idle();
+    finish(&draft)
 }
 
 /// Homes for all tables in `demands`, as near to `current` as balance allows; see the module's steps.
@@ -151,18 +148,14 @@ pub fn assign_homes(
     let items = gather(demands, &machine, current, |item| {
         several::homes_wanted(item, total, &machine, &config)
     });
-    let (mut fresh, goal) = greedy::from_scratch(&items, &machine, config.stay);
     let near = config.stay * machine.mean(total);
-    let draft = match incremental::from_current(&items, &machine, goal, near) {
-        Some(draft) => draft,
-        None => {
-            relabel::keep_most_at_home(&mut fresh, &items, &machine);
-            idle::put(&mut fresh, &items, &machine);
-            fresh
-        }
-    };
-    let draft = full::or_by_bytes(draft, &items, &machine, goal, config.stay);
-    finish(&items, draft, &machine)
+    let (fresh, goal) = greedy::from_scratch(&items, &machine, config.stay, near);
+    let draft = incremental::from_current(&items, &machine, goal, near).unwrap_or_else(|| {
+        let mut fresh = relabel::keep_most_at_home(&fresh);
+        fresh.put_idle();
+        fresh
+    });
+    finish(&draft)
 }
 
 /// How many homes each table should have, in the order of `demands`, given the homes that `current`
@@ -246,59 +239,29 @@ impl Loads {
     }
 }
 
-/// The demands as items in id order, each table once, with the number of homes that it should get.
+/// The demands as items in id order, with the number of homes that each should get.
 fn gather<'a>(
     demands: &[Demand],
     machine: &Machine,
     current: Option<&'a Placement>,
     wanted: impl Fn(&Item<'a>) -> usize,
 ) -> Vec<Item<'a>> {
-    let mut sorted: Vec<Demand> = demands
-        .iter()
-        .map(|demand| Demand {
-            load: clean(demand.load),
-            traffic: clean(demand.traffic),
-            ..*demand
-        })
-        .collect();
-    sorted.sort_by(|a, b| {
-        (a.table.cmp(&b.table))
-            .then(a.load.total_cmp(&b.load))
-            .then(a.traffic.total_cmp(&b.traffic))
+    let items = demands.iter().map(|demand| {
+        let homes = current.and_then(|placement| placement.homes(demand.table));
+        let mut item = Item::new(demand, homes, machine);
+        item.wanted = wanted(&item);
+        item
     });
-    sorted.dedup_by(|later, kept| {
-        let same = later.table == kept.table;
-        if same {
-            kept.load += later.load;
-            kept.traffic += later.traffic;
-            kept.size = kept.size.max(later.size);
-            kept.least_homes = kept.least_homes.max(later.least_homes);
-        }
-        same
-    });
-    sorted
-        .into_iter()
-        .map(|demand| {
-            let homes = current.and_then(|placement| placement.homes(demand.table));
-            let mut item = Item::new(&demand, homes, machine);
-            item.wanted = wanted(&item);
-            item
-        })
-        .collect()
+    let mut items: Vec<Item> = items.collect();
+    items.sort_by_key(|item| item.table);
+    items
 }
 
 /// The homes of a finished draft.
-fn finish(items: &[Item], draft: Draft, machine: &Machine) -> Assignment {
-    let mut homes = BTreeMap::new();
-    for (item, spot) in items.iter().zip(draft.spots) {
-        let chosen = match (spot, item.current) {
-            (Spot::AsNow, Some(current)) => current.clone(),
-            (Spot::One(domain), _) => Homes::single(machine.id(domain)),
-            (Spot::Several(shares), _) => machine.homes(&shares),
-            (Spot::AsNow | Spot::Nowhere, _) => unreachable!("every item has been put"),
-        };
-        homes.insert(item.table, chosen);
-    }
+fn finish(draft: &Draft) -> Assignment {
+    let (items, machine) = (draft.items, draft.machine);
+    let tables = items.iter().map(|item| item.table);
+    let homes: BTreeMap<TableId, Homes> = tables.zip(draft.homes()).collect();
     let demands = items.iter().map(|item| Demand::new(item.table, item.load));
     let balance = balance(demands, |table| homes.get(&table), machine.specs());
     Assignment { homes, balance }

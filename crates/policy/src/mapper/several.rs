@@ -5,7 +5,7 @@
 
 use super::MapperConfig;
 use super::draft::{Draft, Spot};
-use super::item::{Item, main_home};
+use super::item::Item;
 use super::machine::Machine;
 use crate::wait::{predicted_wait, utilisation_at};
 
@@ -20,7 +20,7 @@ pub(super) fn homes_wanted(
     machine: &Machine,
     config: &MapperConfig,
 ) -> usize {
-    let (homes, least) = (item.homes(), item.least_homes);
+    let (homes, least) = (&item.homes, item.least_homes);
     if machine.len() <= 1 || item.load == 0.0 || total == 0.0 {
         return least;
     }
@@ -55,7 +55,7 @@ pub(super) fn homes_wanted(
 
 /// The part of its home's time that a table may ask for before it gets another home. See [`MapperConfig::saturation`].
 fn saturation(item: &Item, machine: &Machine, config: &MapperConfig) -> f64 {
-    let home = machine.spec(main_home(item).unwrap_or(0));
+    let home = machine.spec(item.main_home().unwrap_or(0));
     let reuse = home.reuse(item.size);
     // From 1 on no table shall be split.
     if reuse == 1.0 || config.saturation >= 1.0 {
@@ -74,22 +74,18 @@ fn capacity(homes: &[(usize, f64)], machine: &Machine) -> Option<f64> {
         .or_else(|| machine.mean_capacity())
 }
 
-/// Puts an item with load that wants several homes on the domains in `keep` (at most as many as it wants) and on
-/// the least loaded others. Call [`level`] after all items that have to have several are put: they take even parts
-/// here. Were they poured one by one, all domains would soon stand equally high, and the first have most homes.
-pub(super) fn put(draft: &mut Draft, index: usize, item: &Item, keep: &[usize], machine: &Machine) {
-    let level = |domain: usize| draft.load[domain] / machine.cores(domain);
-    let homes = choose(item, keep, level, machine);
-    let shares = match item.least_homes {
-        1 => pour(item.load, &homes, &draft.load, machine),
-        _ => even(item.load, &homes),
+/// Puts an item with load that wants several homes on those that it has, if it is to keep them, and on the least loaded
+/// others. Call [`level`] after all items that want several are put: they take even parts here. Were they poured one by
+/// one, all domains would soon stand equally high, and the first have most homes.
+pub(super) fn put(draft: &mut Draft, index: usize, keep: bool) {
+    let item = &draft.items[index];
+    let keep = if keep {
+        item.heaviest_homes()
+    } else {
+        Vec::new()
     };
-    draft.put(index, item, Spot::Several(shares));
-}
-
-fn even(load: f64, homes: &[usize]) -> Vec<(usize, f64)> {
-    let part = load / homes.len() as f64;
-    homes.iter().map(|&domain| (domain, part)).collect()
+    let homes = choose(item, &keep, |domain| draft.level(domain), draft.machine);
+    draft.put_on(index, &homes);
 }
 
 /// As many homes as the item wants: those in `keep`, and of the others those with the lowest `level`; of equals the
@@ -105,7 +101,7 @@ pub(super) fn choose(
     let mut others: Vec<usize> = (0..machine.len())
         .filter(|domain| !keep.contains(domain))
         .collect();
-    let home = main_home(item).filter(|_| machine.by_time());
+    let home = item.main_home().filter(|_| machine.by_time());
     let far = |domain: usize| home.map_or(0, |home| machine.distance(home, domain));
     // As many domains as it wants are in its memory's package, or it needs the others' cores, too.
     let near = |domain: &usize| !item.is_remote(machine.spec(*domain));
@@ -133,33 +129,18 @@ pub(super) fn choose(
 }
 
 /// Pours the load of each of these items anew over the homes that it has.
-pub(super) fn level(draft: &mut Draft, split: &[usize], items: &[Item], machine: &Machine) {
+pub(super) fn level(draft: &mut Draft, split: &[usize]) {
     for &index in split {
-        let homes = homes_of(&draft.spots[index], &items[index]);
-        put_on(draft, index, &items[index], &homes, machine);
+        let homes: Vec<usize> = draft.shares(index).map(|(domain, _)| domain).collect();
+        pour_over(draft, index, &homes);
     }
 }
 
 /// Pours the load of the item over these homes in the place of those that it has.
-pub(super) fn put_on(
-    draft: &mut Draft,
-    index: usize,
-    item: &Item,
-    homes: &[usize],
-    machine: &Machine,
-) {
-    draft.take_out(index, item);
-    let shares = pour(item.load, homes, &draft.load, machine);
-    draft.put(index, item, Spot::Several(shares));
-}
-
-/// The domains on which an item with several homes is.
-pub(super) fn homes_of(spot: &Spot, item: &Item) -> Vec<usize> {
-    match spot {
-        Spot::Several(shares) => shares.iter().map(|&(domain, _)| domain).collect(),
-        Spot::AsNow => item.homes().iter().map(|&(domain, _)| domain).collect(),
-        Spot::One(_) | Spot::Nowhere => unreachable!("the item has several homes"),
-    }
+pub(super) fn pour_over(draft: &mut Draft, index: usize, homes: &[usize]) {
+    draft.take_out(index);
+    let shares = pour(draft.items[index].load, homes, &draft.load, draft.machine);
+    draft.put(index, Spot::On(shares));
 }
 
 /// Shares of `amount` for each of `homes`, sorted by domain, so that the loads per core end as level

@@ -203,13 +203,6 @@ fn domains_without_cores_get_nothing_and_no_domains_give_no_homes() {
     assert_complete(&hot_cold(&demands, &coreless), &demands, &coreless);
 }
 
-#[test]
-fn a_table_named_twice_counts_with_both_demands() {
-    let twice = [Demand::new(table(0), 3.0), Demand::new(table(0), 4.0)];
-    let assignment = hot_cold(&twice, &domains(1, 1, None));
-    assert_eq!((assignment.homes.len(), assignment.balance.peak), (1, 7.0));
-}
-
 /// Eight fast cores and eight that do half as much: many tables, or one that needs both, lie two to one.
 #[test]
 fn slow_cores_get_load_in_proportion() {

@@ -62,37 +62,6 @@ proptest! {
         }
     }
 
-    /// Where bytes decide, on a full machine whose caches are known, they decide between boards with all homes.
-    #[test]
-    fn bytes_take_no_home_away(
-        tables in proptest::collection::vec((0.01..4.0, 0.0..50.0, 1_u64..300, 1_u32..5), 1..24),
-        read in 1_usize..4,
-        count in 1_u32..7,
-    ) {
-        let domains: Vec<DomainSpec> = domains(count, 8, None)
-            .into_iter()
-            .map(|spec| DomainSpec { cache_bytes: 32 << 20, ..spec })
-            .collect();
-        let asked: f64 = tables.iter().map(|table| table.0).sum();
-        let full = f64::from(count * 8) / asked;
-        // Some tables' traffic is not known.
-        let demands: Vec<Demand> = (0..)
-            .zip(&tables)
-            .map(|(slot, &(load, traffic, size, least_homes))| Demand {
-                traffic: if (slot as usize).is_multiple_of(read) { traffic * 1e9 } else { 0.0 },
-                size: size << 20,
-                least_homes,
-                ..Demand::new(table(slot), load * full)
-            })
-            .collect();
-        let assignment = assign_homes(&demands, &domains, None, &MapperConfig::default());
-        for demand in &demands {
-            let homes = &assignment.homes[&demand.table];
-            assert_valid(homes, &domains);
-            prop_assert!(homes.len() >= (demand.least_homes as usize).min(domains.len()));
-        }
-    }
-
     /// Twice the same answer, and the result as the current placement gives the result again.
     #[test]
     fn the_result_stays(
@@ -250,18 +219,6 @@ fn domains_without_cores_are_no_homes() {
         let on: Vec<u32> = homes.iter().map(|home| home.domain.0).collect();
         assert_eq!(on, [0, 2, 3]);
     }
-}
-
-#[test]
-fn the_largest_number_counts_of_a_table_that_is_named_twice() {
-    let domains = domains(4, 8, None);
-    let mut demands = replicated([1.0], 3);
-    demands.push(Demand::new(table(0), 1.0));
-    let config = MapperConfig::default();
-    assert_eq!(
-        assign_homes(&demands, &domains, None, &config).homes[&table(0)].len(),
-        3
-    );
 }
 
 /// Loads too small to be divided still have all their homes.
