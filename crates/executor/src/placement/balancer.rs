@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chiplet_policy::{Homes, MemoryStep, Placement, Planner, Rates, Remap, Speed, TableId, Time};
+use chiplet_policy::{Homes, MemoryStep, Placement, Planner, Rates, Remap, TableId, Time};
 use chiplet_table::host::contain;
 
 use super::demand::{self, Missed};
@@ -54,9 +54,6 @@ struct Control {
     removed: Vec<Arc<Listing>>,
     /// Indexes that were replaced and may still be searched.
     replaced: Vec<Arc<Listing>>,
-    /// Bytes and busy time of each domain, decayed, from which its capacity is measured.
-    speed: Vec<Speed>,
-    busy: Vec<Duration>,
     missed: Missed,
 }
 
@@ -88,8 +85,6 @@ impl Balancer {
                 copied: (0, 0),
                 removed: Vec::new(),
                 replaced: Vec::new(),
-                speed: Vec::new(),
-                busy: Vec::new(),
                 missed: Missed::default(),
             }),
             counters: Mutex::new(()),
@@ -332,9 +327,9 @@ impl Control {
                 self.staff(engine, at);
             }
         }
-        let capacities = self.look_at_use(engine, at);
+        self.look_at_use(engine, at);
         if self.held.is_none()
-            && let Some(remap) = self.planner.tick(self.time(at), &capacities)
+            && let Some(remap) = self.planner.tick(self.time(at))
         {
             self.carry_out(remap, engine);
         }
@@ -366,11 +361,11 @@ impl Control {
             .note(move || tracing::info!(workers, "workers have been ordered anew"));
     }
 
-    /// Records what tables used and asked for since this was last called, and says what each domain could serve. While
-    /// the planner's clock stands nothing is recorded: all of it would count as used at one instant.
-    fn look_at_use(&mut self, engine: &Engine, at: Time) -> Vec<Option<f64>> {
+    /// Records what tables used and asked for since this was last called. While the planner's clock stands nothing is
+    /// recorded: all of it would count as used at one instant.
+    fn look_at_use(&mut self, engine: &Engine, at: Time) {
         let now = self.time(at);
-        let (mut used, worked) = demand::drain(engine);
+        let mut used = demand::drain(engine);
         self.missed.add_to(&mut used, engine);
         for (table, used) in used {
             engine.registry.use_more_shares(table);
@@ -378,7 +373,6 @@ impl Control {
                 self.planner.record(table, now, used);
             }
         }
-        self.measure(engine, &worked)
     }
 
     /// Publishes new homes.
@@ -407,38 +401,6 @@ impl Control {
             moves,
             cold_bytes: remap.cold_bytes,
         });
-    }
-
-    /// What each domain could serve, in bytes per second: what one busy worker of it reads, times its workers.
-    fn measure(&mut self, engine: &Engine, worked: &[(Duration, u64)]) -> Vec<Option<f64>> {
-        let domains = engine.group_of_domain.len();
-        self.speed.resize(domains, Speed::default());
-        self.busy.resize(worked.len(), Duration::ZERO);
-        let mut workers = vec![0_usize; domains];
-        for group in 0..engine.hub.groups.count() {
-            workers[engine.hub.crew.domain_of(group).0 as usize] +=
-                engine.hub.groups.at_work_in(group);
-        }
-        let mut fresh = vec![(0.0, 0.0); domains];
-        for (group, &(busy, bytes)) in worked.iter().enumerate() {
-            let domain = engine.hub.crew.domain_of(group).0 as usize;
-            fresh[domain].0 += bytes as f64;
-            fresh[domain].1 += busy.saturating_sub(self.busy[group]).as_secs_f64();
-            self.busy[group] = busy;
-        }
-        for (speed, (bytes, seconds)) in self.speed.iter_mut().zip(fresh) {
-            speed.add(bytes, seconds);
-        }
-        // The planner knows only the domains that have workers, in the same order.
-        let domains = self
-            .speed
-            .iter()
-            .zip(workers)
-            .zip(&engine.group_of_domain)
-            .filter(|(_, group)| group.is_some());
-        domains
-            .map(|((speed, workers), _)| speed.per_worker().map(|each| each * workers as f64))
-            .collect()
     }
 
     /// Folds the counters of removed tables into the retired ones. Every task of a table, and every submit

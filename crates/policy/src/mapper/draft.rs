@@ -1,9 +1,7 @@
 //! A placement in the making: where each table is put, and the load that results.
 //!
 //! Invariant of a [`Draft`]: `load[d]` is the load of everything put on domain `d`, up to floating-point rounding,
-//! `tables[d]` the number of items with a spot there, and `budgets[d]` what those with load ask of its cache and link.
-
-use std::cmp::Ordering;
+//! `tables[d]` the number of items with a spot there, and `budgets[d]` what those with load ask of its cache.
 
 use super::budget::Budget;
 use super::item::Item;
@@ -48,7 +46,7 @@ impl<'a> Draft<'a> {
         for (domain, load) in shares(item, &spot) {
             self.load[domain] += load;
             self.tables[domain] += 1;
-            self.budgets[domain].take(item, load);
+            self.budgets[domain].take(item);
         }
         self.spots[index] = spot;
     }
@@ -68,7 +66,7 @@ impl<'a> Draft<'a> {
             // Rounding must not leave a load below zero.
             self.load[domain] = (self.load[domain] - load).max(0.0);
             self.tables[domain] -= 1;
-            self.budgets[domain].give_back(item, load);
+            self.budgets[domain].give_back(item);
         }
     }
 
@@ -102,17 +100,9 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Puts the items without load. Nothing is gained by moving them, so they stay at home if they have one. Homes that
-    /// are missing go where the fewest tables per core are.
-    pub(super) fn put_idle(&mut self) {
-        self.keep_at_home(|item| item.load == 0.0);
-        for index in self.open(|item| item.load == 0.0) {
-            let count = |domain: usize| f64::from(self.tables[domain] + 1);
-            let level = |domain: usize| count(domain) / self.machine.cores(domain);
-            let item = &self.items[index];
-            let homes = super::several::choose(item, &item.heaviest_homes(), level, self.machine);
-            self.put_on(index, &homes);
-        }
+    /// Tables per core of a domain, if it got one more.
+    pub(super) fn crowd(&self, domain: usize) -> f64 {
+        f64::from(self.tables[domain] + 1) / self.machine.cores(domain)
     }
 
     /// Load per core of a domain.
@@ -131,17 +121,9 @@ impl<'a> Draft<'a> {
         }
         let highest = (level(least) + near).min(most).max(level(least));
         let rank = |domain: usize| self.budgets[domain].rank(item, machine, domain);
-        let better = |a: usize, b: usize| {
-            let (one, other) = (rank(a), rank(b));
-            (one.0.cmp(&other.0))
-                .then(one.1.total_cmp(&other.1))
-                .then(level(a).total_cmp(&level(b)))
-                == Ordering::Less
-        };
-        (0..machine.len())
-            .filter(|&domain| level(domain) <= highest)
-            .reduce(|best, domain| if better(domain, best) { domain } else { best })
-            .unwrap_or(least)
+        let near = (0..machine.len()).filter(|&domain| level(domain) <= highest);
+        let best = near.min_by(|&a, &b| rank(a).cmp(&rank(b)).then(level(a).total_cmp(&level(b))));
+        best.unwrap_or(least)
     }
 
     /// Load per core of the busiest domain.

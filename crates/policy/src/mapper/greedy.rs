@@ -15,7 +15,7 @@
 //! 4. *Hottest first, any sizes: `2 - 2/(m + 1)`* (Gonzalez, Ibarra, Sahni, Bounds for LPT Schedules on Uniform
 //!    Processors, 1977).
 //!
-//! Placed by time, hottest first by caches and links (`budget`) wins at up to `1 + stay` times the load; bounds hold
+//! Placed by time, hottest first by caches and distances (`budget`) wins at up to `1 + stay` times the load; bounds hold
 //! times that.
 
 use super::draft::Draft;
@@ -94,8 +94,21 @@ pub(super) fn put_open(draft: &mut Draft, keep: bool, near: f64) {
 /// Puts the items with load that want several homes and are nowhere yet, and returns them.
 fn put_split(draft: &mut Draft, keep: bool) -> Vec<usize> {
     let split = draft.open(|item| item.load > 0.0 && item.wanted > 1);
+    let items = draft.items;
+    let kept = |index: usize| {
+        if keep {
+            items[index].heaviest_homes()
+        } else {
+            Vec::new()
+        }
+    };
+    // No table's new homes shall be where another's old ones are.
     for &index in &split {
-        several::put(draft, index, keep);
+        draft.put_on(index, &kept(index));
+    }
+    for &index in &split {
+        draft.take_out(index);
+        several::put(draft, index, &kept(index));
     }
     split
 }

@@ -7,8 +7,7 @@
 //! 4. From each domain above the goal, busiest first, tables go to the domain with the most room until
 //!    it is at or under the goal (`unload`). A receiver is never filled above the goal, so every table moves at most
 //!    once. The choice of table keeps the load moved near the excess that has to go. Where tables are placed by time,
-//!    caches and links decide between receivers that are about equally busy (`budget`).
-//!
+//!    caches and distances decide between receivers that are about equally busy (`budget`).
 //! 5. Tables that have to have several homes shift one home at a time from the busiest domain to the one with the most
 //!    room, and then all weights, at most as many times as there are domains.
 //!
@@ -42,7 +41,7 @@ pub(super) fn from_current<'a>(
     let mut draft = Draft::new(items, machine);
     draft.keep_at_home(|item| item.load > 0.0);
     greedy::put_open(&mut draft, true, near);
-    draft.put_idle();
+    several::put_idle(&mut draft);
     if reached(&draft) {
         return Some(draft);
     }

@@ -9,8 +9,7 @@ pub(super) struct Item<'a> {
     pub(super) table: TableId,
     /// Clean, in the unit of what is balanced.
     pub(super) load: f64,
-    /// Clean bytes per second over the links, and size in bytes; 0 unless tables are placed by time.
-    pub(super) traffic: f64,
+    /// Size in bytes; 0 unless tables are placed by time.
     pub(super) size: u64,
     /// The package of its memory, if tables are placed by time and it is known.
     memory: Option<u32>,
@@ -33,7 +32,6 @@ impl<'a> Item<'a> {
         Self {
             table: demand.table,
             load: clean(demand.load),
-            traffic: if by_time { clean(demand.traffic) } else { 0.0 },
             size: if by_time { demand.size } else { 0 },
             memory: demand.package.filter(|_| by_time && !demand.everywhere),
             everywhere: by_time && demand.everywhere,

@@ -1,4 +1,4 @@
-//! Tables with several homes: how many, on which domains, and with which weights.
+//! Tables with several homes, and those without load: how many homes, on which domains, and with which weights.
 //!
 //! A table's load is poured over its homes like water over steps: every home gets at least a small
 //! part, and the rest goes where the load per core is least until the homes stand level.
@@ -30,19 +30,21 @@ pub(super) fn homes_wanted(
     // Homes that it has to have are no sign that it was hot.
     let split_already = homes.len() > least;
     let ease = if split_already { lower } else { 1.0 };
-    let hot = match capacity(homes, machine) {
-        Some(capacity) => {
-            item.load > config.oversize * ease * fair && item.load > saturation() * ease * capacity
+    let hot = match machine.by_time() {
+        true => {
+            let weakest = homes.iter().map(|&(domain, _)| machine.cores(domain));
+            let cores = weakest.reduce(f64::min).unwrap_or(machine.mean_cores());
+            item.load > config.oversize * ease * fair && item.load > saturation() * ease * cores
         }
-        None => item.load > config.hot_share * ease * fair,
+        false => item.load > config.hot_share * ease * fair,
     };
     if !hot {
         return least;
     }
     // What one home should have of it.
-    let each = match machine.mean_capacity() {
-        Some(capacity) if machine.by_time() => fair.max(saturation() * capacity),
-        _ => fair,
+    let each = match machine.by_time() {
+        true => fair.max(saturation() * machine.mean_cores()),
+        false => fair,
     };
     let count = |share: f64| (((item.load / share).ceil()) as usize).clamp(2, machine.len());
     let wanted = if split_already {
@@ -65,27 +67,25 @@ fn saturation(item: &Item, machine: &Machine, config: &MapperConfig) -> f64 {
     utilisation_at(home.cores, wait).min(config.saturation)
 }
 
-/// Capacity of the weakest current home; where none is known, the mean of the machine.
-fn capacity(homes: &[(usize, f64)], machine: &Machine) -> Option<f64> {
-    homes
-        .iter()
-        .filter_map(|&(domain, _)| machine.capacity(domain))
-        .reduce(f64::min)
-        .or_else(|| machine.mean_capacity())
+/// Puts an item with load that wants several homes on those that it keeps and on the least loaded others. Call [`level`]
+/// after all items that want several are put: they take even parts here. Were they poured one by one, all domains would
+/// soon stand equally high, and the first have most homes.
+pub(super) fn put(draft: &mut Draft, index: usize, keep: &[usize]) {
+    let item = &draft.items[index];
+    let homes = choose(item, keep, |domain| draft.level(domain), draft.machine);
+    draft.put_on(index, &homes);
 }
 
-/// Puts an item with load that wants several homes on those that it has, if it is to keep them, and on the least loaded
-/// others. Call [`level`] after all items that want several are put: they take even parts here. Were they poured one by
-/// one, all domains would soon stand equally high, and the first have most homes.
-pub(super) fn put(draft: &mut Draft, index: usize, keep: bool) {
-    let item = &draft.items[index];
-    let keep = if keep {
-        item.heaviest_homes()
-    } else {
-        Vec::new()
-    };
-    let homes = choose(item, &keep, |domain| draft.level(domain), draft.machine);
-    draft.put_on(index, &homes);
+/// Puts the items without load. Nothing is gained by moving them, so they stay at home if they have one. Homes that are
+/// missing go where the fewest tables per core are.
+pub(super) fn put_idle(draft: &mut Draft) {
+    draft.keep_at_home(|item| item.load == 0.0);
+    for index in draft.open(|item| item.load == 0.0) {
+        let item = &draft.items[index];
+        let crowd = |domain: usize| draft.crowd(domain);
+        let homes = choose(item, &item.heaviest_homes(), crowd, draft.machine);
+        draft.put_on(index, &homes);
+    }
 }
 
 /// As many homes as the item wants: those in `keep`, and of the others those with the lowest `level`; of equals the

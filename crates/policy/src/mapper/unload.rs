@@ -1,6 +1,6 @@
 //! Relief of the domains above the goal: what leaves them, and where it goes.
 //!
-//! Whole tables move, and single homes of tables that have to have several. Homes that a table has for its load alone
+//! Whole tables move first, then single homes of tables that have to have several. Homes that a table has for its load alone
 //! stay: their weights have been shifted already.
 
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ use super::draft::Draft;
 use super::item::Item;
 use super::several;
 
-/// Moves tables and homes until no domain has more than `goal` load per core, or nothing more can go.
+/// Moves whole tables until no domain has more than `goal` load per core, or nothing more can go.
 pub(super) fn unload(draft: &mut Draft, goal: f64, near: f64) {
     let machine = draft.machine;
     let room = |draft: &Draft, domain: usize| goal * machine.cores(domain) - draft.load[domain];
