@@ -101,12 +101,12 @@ fn tick(criterion: &mut Criterion) {
         Time::from_secs(now)
     };
     let settled = seconds(&mut planner, 0, 70);
-    planner.tick(settled, &[]);
+    planner.tick(settled);
     let settled = seconds(&mut planner, 0, 70);
     let still = planner.clone();
     let moved = seconds(&mut planner, TABLES / 2, 70);
-    assert!(still.clone().tick(settled, &[]).is_none(), "steady load");
-    let remap = planner.clone().tick(moved, &[]);
+    assert!(still.clone().tick(settled).is_none(), "steady load");
+    let remap = planner.clone().tick(moved);
     let remap = remap.expect("a moved hot set is worth a remap");
     println!("the remap measured: {:?}", remap.reason);
     let moves = remap.moves.len();
@@ -119,7 +119,7 @@ fn tick(criterion: &mut Criterion) {
         group.bench_function(what, |bencher| {
             bencher.iter_batched_ref(
                 || planner.clone(),
-                |planner| planner.tick(at, &[]),
+                |planner| planner.tick(at),
                 BatchSize::LargeInput,
             );
         });

@@ -6,7 +6,6 @@
 //!
 //! | question | answered by |
 //! |---|---|
-//! | how fast is a domain? | [`Speed`] |
 //! | what load and traffic has a table? | [`UsageWindows`] |
 //! | how long do queries wait in so busy a domain? | [`predicted_wait`] |
 //! | which domains are a table's homes? | [`assign_homes`], [`hot_cold`], [`assign_home`] give a [`Placement`] |
@@ -44,7 +43,6 @@ mod planner;
 pub mod queue;
 pub mod replay;
 pub mod route;
-mod speed;
 mod split;
 mod steal;
 mod table_id;
@@ -62,7 +60,6 @@ pub use neighbours::{Neighbours, neighbours, overflow_domains};
 pub use overload::is_too_late;
 pub use placement::{Home, Homes, Move, Placement};
 pub use planner::{MemoryChange, MemoryStep, Planner, PlannerConfig, Remap};
-pub use speed::Speed;
 pub use split::{Hands, SplitConfig, next_unit};
 pub use steal::{
     Backlog, LEAST_COLD, NEAR, Staff, StealConfig, can_donate, can_help_far, choose_victim,

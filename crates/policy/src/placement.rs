@@ -5,9 +5,8 @@
 //! [`Placement`] makes its version larger by one, so of two placements the newer is the one with the
 //! larger version, and equal versions of one planner are equal maps.
 
-use std::collections::{BTreeMap, btree_map};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::iter::Peekable;
 use std::slice;
 use std::sync::Arc;
 
@@ -74,33 +73,22 @@ impl Homes {
     /// Homes with weights in proportion to `shares`, in any order. Shares that are not finite and
     /// positive are left out, those of a domain named twice are added up. `None` if nothing is left.
     ///
-    /// Rounding is by largest remainder, and every home that is kept has a weight of at least 1.
+    /// Every home that is kept has a weight of at least 1.
     #[doc(hidden)]
     pub fn from_shares(shares: impl IntoIterator<Item = (DomainId, f64)>) -> Option<Self> {
         let mut sums: BTreeMap<DomainId, f64> = BTreeMap::new();
         for (domain, share) in shares {
             if share.is_finite() && share > 0.0 {
-                *sums.entry(domain).or_default() += share;
+                let sum = sums.entry(domain).or_default();
+                *sum = (*sum + share).min(f64::MAX);
             }
         }
         // The largest share scales all others, so that sums of huge shares stay finite.
         let largest = sums.values().copied().fold(0.0, f64::max);
-        let mut parts: Vec<(DomainId, f64)> = sums
-            .into_iter()
-            .map(|(domain, share)| {
-                (
-                    domain,
-                    if largest.is_finite() {
-                        share / largest
-                    } else {
-                        1.0
-                    },
-                )
-            })
+        let parts = sums.into_iter().take(Home::WHOLE as usize);
+        let parts: Vec<(DomainId, f64)> = parts
+            .map(|(domain, share)| (domain, share / largest))
             .collect();
-        if parts.len() > Home::WHOLE as usize {
-            parts.truncate(Home::WHOLE as usize);
-        }
         match parts.as_slice() {
             [] => None,
             [(domain, _)] => Some(Self::single(*domain)),
@@ -224,31 +212,20 @@ impl fmt::Display for Homes {
     }
 }
 
-/// Largest-remainder rounding of positive, sorted parts to weights that sum to [`Home::WHOLE`].
+/// Rounds positive parts to weights that sum to [`Home::WHOLE`]: each ends where the sum of parts so far ends, rounded.
 fn round(parts: &[(DomainId, f64)]) -> Vec<Home> {
     let total: f64 = parts.iter().map(|&(_, part)| part).sum();
     // One unit of weight goes to every home beforehand, so that none is rounded away.
     let free = f64::from(Home::WHOLE) - parts.len() as f64;
-    let mut homes = Vec::with_capacity(parts.len());
-    let mut remainders = Vec::with_capacity(parts.len());
-    for (position, &(domain, part)) in parts.iter().enumerate() {
-        let exact = part / total * free;
-        homes.push(Home {
-            domain,
-            weight: 1 + exact as u32,
-        });
-        remainders.push((exact.fract(), position));
-    }
-    remainders.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-    let given: u32 = homes.iter().map(|home| home.weight).sum();
-    for (_, position) in remainders
-        .into_iter()
-        .cycle()
-        .take(Home::WHOLE.saturating_sub(given) as usize)
-    {
-        homes[position].weight += 1;
-    }
-    homes
+    let (mut sum, mut given) = (0.0, 0);
+    let homes = parts.iter().map(|&(domain, part)| {
+        sum += part;
+        let end = (sum / total * free).round() as u32;
+        let weight = 1 + end - given;
+        given = end;
+        Home { domain, weight }
+    });
+    homes.collect()
 }
 
 /// The homes of all tables, at one version.
@@ -273,28 +250,6 @@ pub struct Placement {
     homes: BTreeMap<TableId, Homes>,
 }
 
-/// See [`Placement::in_order`].
-pub(crate) struct InOrder<'a> {
-    all: &'a BTreeMap<TableId, Homes>,
-    rest: Peekable<btree_map::Range<'a, TableId, Homes>>,
-}
-
-/// Tables that are passed over one by one before the next is searched for.
-const STEPS: usize = 8;
-
-impl<'a> InOrder<'a> {
-    /// The homes of `table`, which must come after those that were asked for earlier.
-    pub(crate) fn find(&mut self, table: TableId) -> Option<&'a Homes> {
-        let is_before = |(other, _): &(&TableId, &Homes)| **other < table;
-        let passed = (0..STEPS).take_while(|_| self.rest.next_if(is_before).is_some());
-        if passed.count() == STEPS {
-            self.rest = self.all.range(table..).peekable();
-        }
-        let found = self.rest.next_if(|(other, _)| **other == table);
-        found.map(|(_, homes)| homes)
-    }
-}
-
 impl Placement {
     /// The version: 0 for an empty placement, one more after each change.
     pub fn version(&self) -> u64 {
@@ -311,14 +266,6 @@ impl Placement {
         self.homes.iter().map(|(&table, homes)| (table, homes))
     }
 
-    /// The homes of tables that are asked for in id order: one walk instead of a search for each.
-    pub(crate) fn in_order(&self) -> InOrder<'_> {
-        InOrder {
-            all: &self.homes,
-            rest: self.homes.range(..).peekable(),
-        }
-    }
-
     /// The placement that follows this one: these homes and no others, at the next version.
     #[doc(hidden)]
     pub fn next(&self, homes: impl IntoIterator<Item = (TableId, Homes)>) -> Self {
@@ -331,27 +278,13 @@ impl Placement {
     /// What turns `old` into this placement: one move for every table whose homes differ, in id order.
     #[doc(hidden)]
     pub fn diff(&self, old: &Self) -> Vec<Move> {
-        let (mut now, mut before) = (self.in_order(), old.in_order());
-        let removed = old
-            .homes
-            .iter()
-            .filter(|(table, _)| now.find(**table).is_none())
-            .map(|(&table, homes)| Move {
-                table,
-                from: Some(homes.clone()),
-                to: None,
-            });
-        let changed = self.homes.iter().filter_map(|(&table, homes)| {
-            let from = before.find(table);
-            (from != Some(homes)).then(|| Move {
-                table,
-                from: from.cloned(),
-                to: Some(homes.clone()),
-            })
+        let tables: BTreeSet<_> = self.homes.keys().chain(old.homes.keys()).collect();
+        let moves = tables.into_iter().map(|&table| Move {
+            table,
+            from: old.homes(table).cloned(),
+            to: self.homes(table).cloned(),
         });
-        let mut moves: Vec<Move> = removed.chain(changed).collect();
-        moves.sort_by_key(|step| step.table);
-        moves
+        moves.filter(|step| step.from != step.to).collect()
     }
 
     /// Makes these moves, at the next version.

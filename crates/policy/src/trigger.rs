@@ -10,8 +10,7 @@
 //! 3. **Returns.** A remap that takes a table back to a domain which it left less than a horizon ago must be a gain in
 //!    the slow window too, and lifts the strain above `burst` at once.
 //!
-//! **Bound.** At strain `s`, [`TriggerConfig::most_strain`], the pause is a whole horizon. A remap below `s` raises the
-//! strain, and one unit drains per horizon: at most `s + t / horizon` in time `t`. One at `s` is followed by a
+//! **Bound.** At some strain `s` the pause is a whole horizon. A remap below `s` raises the strain, and one unit drains per horizon: at most `s + t / horizon` in time `t`. One at `s` is followed by a
 //! horizon's pause: at most `1 + t / horizon`. Together **at most `s + 1 + 2 t / horizon` remaps, whatever the load
 //! does**: with the defaults 10, and 24 for each further hour.
 //!
@@ -59,15 +58,6 @@ settings! {
         /// gain when they are busy for a quarter of their time.
         #[doc(hidden)]
         pub min_wait: f64 = 0.1,
-        /// Where tables are placed by time, how much of what the machine's caches hold may go cold by one remap, as a
-        /// part of all last-level caches. What is left comes in later remaps; one table at least may always move. A
-        /// larger plan of which no part pays by itself is not made. With `None`, or with a cache of unknown size, there
-        /// is no bound.
-        ///
-        /// Default 0.5: queries on a cold cache take about twice as long, so while the caches are filled again the
-        /// machine works at two thirds of its speed at worst. With less, two domains that have to exchange a table each
-        /// could not.
-        pub max_cold: Option<f64> = Some(0.5),
         /// Shortest time between two remaps, and from the start to the first; a fifth of it where a home is asked for
         /// more than its time. Default 10 s, the fast window: a placement is judged by load that it has shaped itself.
         /// `None` keeps the placement still.
@@ -82,45 +72,10 @@ settings! {
         /// whose load was capped by its home needs two or three to find its number of homes.
         #[doc(hidden)]
         pub burst: Option<u32> = Some(4),
-        /// Where tables are placed by traffic, the total in bytes per second below which nothing is worth moving.
-        /// Default 32 MiB in 10 s: a remap can cost one refill of a domain's L3, and less traffic than that in a
-        /// cooldown cannot earn it back.
-        #[doc(hidden)]
-        pub min_traffic: f64 = (32 << 20) as f64 / 10.0,
     }
 }
 
 impl TriggerConfig {
-    /// The strain at which the pause reaches the horizon and grows no more. `u32::MAX` without a
-    /// `burst`: the strain stays there, and the pause is the cooldown.
-    #[doc(hidden)]
-    pub fn most_strain(&self) -> u32 {
-        let mut doublings = 0;
-        while self.pause_after(doublings) < self.longest() {
-            doublings += 1;
-        }
-        self.most_burst().saturating_add(doublings)
-    }
-
-    /// The most remaps that can happen in a run of this length, whatever the load does; see the
-    /// module's bound.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use chiplet_policy::TriggerConfig;
-    ///
-    /// let hour = Duration::from_secs(3_600);
-    /// assert_eq!(TriggerConfig::default().most_remaps(hour), 34);
-    /// ```
-    #[doc(hidden)]
-    pub fn most_remaps(&self, run: Duration) -> u64 {
-        let horizon = self.longest().as_nanos().max(1);
-        let horizons = u64::try_from(run.as_nanos() / horizon).unwrap_or(u64::MAX);
-        horizons
-            .saturating_mul(2)
-            .saturating_add(u64::from(self.most_strain()) + 1)
-    }
-
     /// The shortest pause; for ever if the placement is to keep still.
     fn shortest(&self) -> Duration {
         self.cooldown.unwrap_or(Duration::MAX)
@@ -128,10 +83,8 @@ impl TriggerConfig {
 
     /// The pause where a home is asked for more than its time and the strain is low.
     fn urgent(&self) -> Duration {
-        match self.cooldown {
-            Some(cooldown) => cooldown / URGENT,
-            None => Duration::MAX,
-        }
+        self.cooldown
+            .map_or(Duration::MAX, |cooldown| cooldown / URGENT)
     }
 
     /// The longest pause.
@@ -171,12 +124,6 @@ impl TriggerConfig {
             slow_threshold: or(self.slow_threshold, default.slow_threshold),
             min_gain: or(self.min_gain, default.min_gain),
             min_wait: or(self.min_wait, default.min_wait),
-            max_cold: match self.max_cold {
-                Some(part) if part >= 0.0 => self.max_cold,
-                Some(_) => default.max_cold,
-                None => None,
-            },
-            min_traffic: or(self.min_traffic, default.min_traffic),
             horizon: self.longest(),
             ..self
         }
@@ -236,25 +183,25 @@ pub enum RemapReason {
 
 impl fmt::Display for RemapReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let percent = |part: f64| part * 100.0;
+        let mut busiest = |before: &str, of: &str, parts: (f64, f64)| {
+            let (was, is) = (parts.0 * 100.0, parts.1 * 100.0);
+            write!(f, "{before} {was:.0} % {of}, now {is:.0} %")
+        };
         match *self {
-            Self::Overfull { before, after } => write!(
-                f,
-                "overload: the busiest domain was asked for {:.0} % of its time, now for {:.0} %",
-                percent(before),
-                percent(after)
+            Self::Overfull { before, after } => busiest(
+                "overload: the busiest domain was asked for",
+                "of its time",
+                (before, after),
             ),
-            Self::FastImbalance { before, after } => write!(
-                f,
-                "quick change: the busiest domain was {:.0} % above the mean, now {:.0} %",
-                percent(before),
-                percent(after)
+            Self::FastImbalance { before, after } => busiest(
+                "quick change: the busiest domain was",
+                "above the mean",
+                (before, after),
             ),
-            Self::SlowImbalance { before, after } => write!(
-                f,
-                "trend: the busiest domain was {:.0} % above the mean, now {:.0} %",
-                percent(before),
-                percent(after)
+            Self::SlowImbalance { before, after } => busiest(
+                "trend: the busiest domain was",
+                "above the mean",
+                (before, after),
             ),
             Self::Saturated {
                 table,
@@ -327,13 +274,13 @@ impl Trigger {
 
     /// Whether these moves, made at `now`, would take a table back to a domain that it has just left.
     pub fn is_return(&self, moves: &[Move], now: Time) -> bool {
-        moves.iter().any(|step| {
-            step.gained().any(|domain| {
-                self.left
-                    .get(&(step.table, domain))
-                    .is_some_and(|&left| now.since(left) < self.config.horizon)
-            })
-        })
+        let just_left = |key| {
+            let left = self.left.get(&key);
+            left.is_some_and(|&left| now.since(left) < self.config.horizon)
+        };
+        moves
+            .iter()
+            .any(|step| step.gained().any(|domain| just_left((step.table, domain))))
     }
 
     /// Takes note that these moves were made at `now`.
@@ -342,13 +289,14 @@ impl Trigger {
         if self.strain == 0 {
             self.drained = now;
         }
-        let lowest = if self.is_return(moves, now) {
-            self.config.most_burst().saturating_add(1)
-        } else {
-            0
-        };
-        let strain = self.strain.saturating_add(1);
-        self.strain = strain.max(lowest).min(self.config.most_strain());
+        // Above the strain of the longest pause nothing changes any more.
+        if self.config.pause(self.strain) < self.config.longest() {
+            self.strain = self.strain.saturating_add(1);
+            if self.is_return(moves, now) {
+                let strained = self.config.most_burst().saturating_add(1);
+                self.strain = self.strain.max(strained);
+            }
+        }
         self.ready_at = now + self.config.pause(self.strain);
         self.urgent_at = match self.is_strained() {
             true => self.ready_at,
@@ -357,20 +305,14 @@ impl Trigger {
         self.left
             .retain(|_, &mut left| now.since(left) < self.config.horizon);
         for step in moves {
-            for domain in step.left() {
-                self.left.insert((step.table, domain), now);
-            }
+            let left = step.left().map(|domain| ((step.table, domain), now));
+            self.left.extend(left);
         }
     }
 
     /// Drops what is known of a table that was removed.
     pub fn forget(&mut self, table: TableId) {
-        let first = (table, DomainId(0));
-        let last = (table, DomainId(u32::MAX));
-        let known: Vec<_> = self.left.range(first..=last).map(|(&key, _)| key).collect();
-        for key in known {
-            self.left.remove(&key);
-        }
+        self.left.retain(|&(other, _), _| other != table);
     }
 
     /// Lowers the strain by one for each horizon since it last drained.
@@ -390,23 +332,10 @@ mod tests {
     #[test]
     fn without_a_brake_each_remap_may_follow_after_a_cooldown() {
         let config = TriggerConfig::new().burst(None);
-        assert_eq!(config.most_strain(), u32::MAX);
-        assert!(config.most_remaps(config.horizon) > u64::from(u32::MAX));
         let mut trigger = Trigger::new(config);
-        let homes = |domain| Some(crate::Homes::single(DomainId(domain)));
-        let table = TableId {
-            slot: 0,
-            generation: 0,
-        };
-        for step in 0..4 {
+        for _ in 0..40 {
             let now = trigger.ready_at();
-            // There and back: a return lifts the strain above the burst.
-            let moved = Move {
-                table,
-                from: homes(step % 2),
-                to: homes((step + 1) % 2),
-            };
-            trigger.remapped(&[moved], now);
+            trigger.remapped(&[], now);
             assert_eq!(trigger.ready_at(), now + config.shortest());
         }
     }

@@ -204,16 +204,6 @@ impl UsageWindows {
         self.tables.keys().copied()
     }
 
-    /// Tables that hold memory here.
-    pub fn len(&self) -> usize {
-        self.tables.len()
-    }
-
-    /// Whether nothing has been recorded since the start, or all of it forgotten.
-    pub fn is_empty(&self) -> bool {
-        self.tables.is_empty()
-    }
-
     fn per_second(&self, table: TableId, now: Time, of: impl Fn(&Bucket) -> u64) -> Rates {
         let Some(sums) = self.tables.get(&table) else {
             return Rates::default();

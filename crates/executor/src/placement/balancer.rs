@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chiplet_policy::{MemoryStep, Placement, Planner, Rates, Remap, Speed, TableId, Time};
+use chiplet_policy::{MemoryStep, Placement, Planner, Rates, Remap, TableId, Time};
 use chiplet_table::host::contain;
 
 use super::demand::{self, Missed};
@@ -52,9 +52,6 @@ struct Control {
     removed: Vec<Arc<Listing>>,
     /// Indexes that were replaced and may still be searched.
     replaced: Vec<Arc<Listing>>,
-    /// Of each group: its bytes and busy time, decayed, from which its capacity is measured, and how long its workers
-    /// had been busy when last looked at.
-    speed: Vec<(Speed, Duration)>,
     missed: Missed,
 }
 
@@ -87,7 +84,6 @@ impl Balancer {
                 done: Done::default(),
                 removed: Vec::new(),
                 replaced: Vec::new(),
-                speed: Vec::new(),
                 missed: Missed::default(),
             }),
             counters: Mutex::new(()),
@@ -289,9 +285,9 @@ impl Control {
                 self.staff(engine, at);
             }
         }
-        let capacities = self.look_at_use(engine, at);
+        self.look_at_use(engine, at);
         if self.held.is_none()
-            && let Some(remap) = self.planner.tick(self.time(at), &capacities)
+            && let Some(remap) = self.planner.tick(self.time(at))
         {
             self.carry_out(remap, engine);
         }
@@ -319,11 +315,11 @@ impl Control {
             .note(move || tracing::info!(workers, "workers have been ordered anew"));
     }
 
-    /// Records what tables used and asked for since this was last called, and says what each domain could serve. While
-    /// the planner's clock stands nothing is recorded: all of it would count as used at one instant.
-    fn look_at_use(&mut self, engine: &Engine, at: Time) -> Vec<Option<f64>> {
+    /// Records what tables used and asked for since this was last called. While the planner's clock stands nothing is
+    /// recorded: all of it would count as used at one instant.
+    fn look_at_use(&mut self, engine: &Engine, at: Time) {
         let now = self.time(at);
-        let (mut used, worked) = demand::drain(engine);
+        let mut used = demand::drain(engine);
         self.missed.add_to(&mut used, engine);
         for (table, used) in used {
             engine.registry.use_more_shares(table);
@@ -331,7 +327,6 @@ impl Control {
                 self.planner.record(table, now, used);
             }
         }
-        self.measure(engine, &worked)
     }
 
     /// Publishes new homes.
@@ -360,20 +355,6 @@ impl Control {
             moves,
             cold_bytes: remap.cold_bytes,
         });
-    }
-
-    /// What each domain that has workers could serve, in bytes per second: what one busy worker of it reads, times its
-    /// workers.
-    fn measure(&mut self, engine: &Engine, worked: &[(Duration, u64)]) -> Vec<Option<f64>> {
-        self.speed.resize(worked.len(), Default::default());
-        let speeds = self.speed.iter_mut().zip(worked).enumerate();
-        let capacities = speeds.map(|(group, ((speed, before), &(busy, bytes)))| {
-            let fresh = busy.saturating_sub(std::mem::replace(before, busy));
-            speed.add(bytes as f64, fresh.as_secs_f64());
-            let workers = engine.hub.groups.at_work_in(group) as f64;
-            speed.per_worker().map(|each| each * workers)
-        });
-        capacities.collect()
     }
 
     /// Folds the counters of removed tables into the retired ones. Every task of a table, and every submit

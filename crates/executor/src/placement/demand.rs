@@ -10,19 +10,17 @@ use rustc_hash::FxHashMap;
 
 use crate::engine::Engine;
 
-/// What each table used since the last call, in time of the fastest cores; and of each group, the time its workers have
-/// been busy in all and the bytes since the last call.
-pub(super) fn drain(engine: &Engine) -> (FxHashMap<TableId, Usage>, Vec<(Duration, u64)>) {
+/// What each table used since the last call, in time of the fastest cores.
+pub(super) fn drain(engine: &Engine) -> FxHashMap<TableId, Usage> {
     let mut tables: FxHashMap<TableId, Usage> = FxHashMap::default();
-    let worked = (0..engine.hub.groups.count()).map(|group| {
+    for group in 0..engine.hub.groups.count() {
         let domain = engine.hub.crew.domain_of(group);
         engine.stats.drain_used(group, |table, mut used| {
             used.busy = of_fastest(engine, domain, used.busy);
             *tables.entry(table).or_default() += used;
-        })
-    });
-    let worked = worked.collect();
-    (tables, worked)
+        });
+    }
+    tables
 }
 
 /// So much time of a core of `domain`, in time of the fastest cores.

@@ -12,16 +12,15 @@
 //!    with less bandwidth than the memory behind it;
 //! 3. of the package of its *memory*, if that is known;
 //! 4. that is *nearest* to the table's present home: the same node, then the same package;
-//! 5. whose *link* to memory carries the fewest bytes a second;
-//! 6. that is least busy, then with the lowest id.
+//! 5. that is least busy, then with the lowest id.
 //!
 //! Where tables are placed by traffic none of this counts, and the least loaded domain is taken as in arXiv 2605.10090.
 
 use super::input::DomainSpec;
-use super::item::{Item, main_home};
+use super::item::Item;
 use super::machine::Machine;
 
-/// What the tables with load on one domain ask of its cache and of its link.
+/// What the tables with load on one domain ask of its cache.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Budget {
     /// Size of the cache; 0 if unknown.
@@ -31,8 +30,6 @@ pub(super) struct Budget {
     /// Tables that exceed the cache, and those that do not.
     streams: u32,
     warm: u32,
-    /// Bytes per second over the link.
-    link: f64,
 }
 
 impl Budget {
@@ -43,25 +40,22 @@ impl Budget {
         }
     }
 
-    /// Counts `item` in, which puts `load` of its load here.
-    pub(super) fn take(&mut self, item: &Item, load: f64) {
+    /// Counts `item` in, which has some of its load here.
+    pub(super) fn take(&mut self, item: &Item) {
         if item.load == 0.0 {
             return;
         }
         self.held += u128::from(self.asked_by(item));
         *self.kind_of(item) += 1;
-        self.link += item.traffic * load / item.load;
     }
 
     /// Counts it out.
-    pub(super) fn give_back(&mut self, item: &Item, load: f64) {
+    pub(super) fn give_back(&mut self, item: &Item) {
         if item.load == 0.0 {
             return;
         }
         self.held -= u128::from(self.asked_by(item));
         *self.kind_of(item) -= 1;
-        // Rounding must not leave less than nothing.
-        self.link = (self.link - item.traffic * load / item.load).max(0.0);
     }
 
     /// Bytes that `item` asks the cache to hold.
@@ -92,18 +86,19 @@ impl Budget {
         self.held.saturating_sub(u128::from(self.cache))
     }
 
-    /// How well the domain would do with `item`: the least is the best. What is asked of its link comes last.
+    /// How well the domain would do with `item`: the least is the best.
     pub(super) fn rank(
         mut self,
         item: &Item,
         machine: &Machine,
         domain: usize,
-    ) -> ((u32, u128, bool, u8), f64) {
-        self.take(item, item.load);
-        let distance = main_home(item).map_or(0, |home| machine.distance(home, domain));
+    ) -> (u32, u128, bool, u8) {
+        self.take(item);
+        let distance = item
+            .main_home()
+            .map_or(0, |home| machine.distance(home, domain));
         let remote = item.is_remote(machine.spec(domain));
         let missing = self.over().saturating_mul(1 + u128::from(remote));
-        let fits = (self.streams_too_many(), missing, remote, distance);
-        (fits, self.link)
+        (self.streams_too_many(), missing, remote, distance)
     }
 }

@@ -1,13 +1,12 @@
 //! A placement in the making: where each table is put, and the load that results.
 //!
 //! Invariant of a [`Draft`]: `load[d]` is the load of everything put on domain `d`, up to floating-point rounding,
-//! `tables[d]` the number of items with a spot there, and `budgets[d]` what those with load ask of its cache and link.
-
-use std::cmp::Ordering;
+//! `tables[d]` the number of items with a spot there, and `budgets[d]` what those with load ask of its cache.
 
 use super::budget::Budget;
 use super::item::Item;
 use super::machine::Machine;
+use crate::Homes;
 
 /// Where an item is.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,112 +14,166 @@ pub(super) enum Spot {
     Nowhere,
     /// On its current homes, with their weights.
     AsNow,
-    One(usize),
     /// On each of these domains, with this much of its load.
-    Several(Vec<(usize, f64)>),
+    On(Vec<(usize, f64)>),
 }
 
 /// The spots of all items, and the load that they make.
-pub(super) struct Draft {
+pub(super) struct Draft<'a> {
+    pub(super) items: &'a [Item<'a>],
+    pub(super) machine: &'a Machine,
     pub(super) spots: Vec<Spot>,
     pub(super) load: Vec<f64>,
-    pub(super) tables: Vec<u32>,
-    pub(super) budgets: Vec<Budget>,
+    tables: Vec<u32>,
+    budgets: Vec<Budget>,
 }
 
-impl Draft {
-    pub(super) fn new(items: usize, machine: &Machine) -> Self {
+impl<'a> Draft<'a> {
+    pub(super) fn new(items: &'a [Item<'a>], machine: &'a Machine) -> Self {
         Self {
-            spots: vec![Spot::Nowhere; items],
+            items,
+            machine,
+            spots: vec![Spot::Nowhere; items.len()],
             load: vec![0.0; machine.len()],
             tables: vec![0; machine.len()],
             budgets: machine.specs().iter().map(Budget::new).collect(),
         }
     }
 
-    /// Puts `item`, number `index`, which must be nowhere yet.
-    pub(super) fn put(&mut self, index: usize, item: &Item, spot: Spot) {
-        for_each_share(item, &spot, |domain, load| {
+    /// Puts an item, which must be nowhere yet.
+    pub(super) fn put(&mut self, index: usize, spot: Spot) {
+        let item = &self.items[index];
+        for (domain, load) in shares(item, &spot) {
             self.load[domain] += load;
             self.tables[domain] += 1;
-            self.budgets[domain].take(item, load);
-        });
+            self.budgets[domain].take(item);
+        }
         self.spots[index] = spot;
     }
 
-    /// Takes `item`, number `index`, out of its spot.
-    pub(super) fn take_out(&mut self, index: usize, item: &Item) -> Spot {
+    /// Puts an item on these domains, with as much of its load on each.
+    pub(super) fn put_on(&mut self, index: usize, homes: &[usize]) {
+        let part = self.items[index].load / homes.len() as f64;
+        let shares = homes.iter().map(|&domain| (domain, part));
+        self.put(index, Spot::On(shares.collect()));
+    }
+
+    /// Takes an item out of its spot.
+    pub(super) fn take_out(&mut self, index: usize) {
+        let item = &self.items[index];
         let spot = std::mem::replace(&mut self.spots[index], Spot::Nowhere);
-        for_each_share(item, &spot, |domain, load| {
+        for (domain, load) in shares(item, &spot) {
             // Rounding must not leave a load below zero.
             self.load[domain] = (self.load[domain] - load).max(0.0);
             self.tables[domain] -= 1;
-            self.budgets[domain].give_back(item, load);
-        });
-        spot
+            self.budgets[domain].give_back(item);
+        }
     }
 
-    /// The domain that should get `item` as a whole: of those whose level with it is at most `near` above the least,
+    /// The domains that an item is on, and how much of its load each has.
+    pub(super) fn shares(&self, index: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
+        shares(&self.items[index], &self.spots[index])
+    }
+
+    /// The items that are nowhere and of this kind, hottest first, ties by id (items are in id order).
+    pub(super) fn open(&self, kind: impl Fn(&Item) -> bool) -> Vec<usize> {
+        let is_open = |&index: &usize| self.spots[index] == Spot::Nowhere;
+        let of_kind = |&index: &usize| kind(&self.items[index]);
+        let open = (0..self.items.len()).filter(is_open).filter(of_kind);
+        hottest_first(open.collect(), self.items)
+    }
+
+    /// Leaves the items of this kind where they are, if they may stay or have homes to choose from.
+    pub(super) fn keep_at_home(&mut self, kind: impl Fn(&Item) -> bool) {
+        for (index, item) in self.items.iter().enumerate() {
+            if !kind(item) {
+                continue;
+            }
+            if item.can_stay() {
+                self.put(index, Spot::AsNow);
+            } else if item.wanted == 1 || item.load == 0.0 {
+                let homes = item.heaviest_homes();
+                if homes.len() == item.wanted {
+                    self.put_on(index, &homes);
+                }
+            }
+        }
+    }
+
+    /// Tables per core of a domain, if it got one more.
+    pub(super) fn crowd(&self, domain: usize) -> f64 {
+        f64::from(self.tables[domain] + 1) / self.machine.cores(domain)
+    }
+
+    /// Load per core of a domain.
+    pub(super) fn level(&self, domain: usize) -> f64 {
+        self.load[domain] / self.machine.cores(domain)
+    }
+
+    /// The domain that should get an item as a whole: of those whose level with it is at most `near` above the least,
     /// and not above `most` unless all are, the one that the rules of `budget.rs` choose.
-    pub(super) fn receiver(&self, item: &Item, machine: &Machine, near: f64, most: f64) -> usize {
-        let least = machine.least_loaded(&self.load, item.load);
+    pub(super) fn receiver(&self, index: usize, near: f64, most: f64) -> usize {
+        let (item, machine) = (&self.items[index], self.machine);
+        let level = |domain: usize| (self.load[domain] + item.load) / machine.cores(domain);
+        let least = machine.highest(|domain| -level(domain));
         if !machine.by_time() {
             return least;
         }
-        let level = |domain: usize| (self.load[domain] + item.load) / machine.cores(domain);
         let highest = (level(least) + near).min(most).max(level(least));
         let rank = |domain: usize| self.budgets[domain].rank(item, machine, domain);
-        let better = |a: usize, b: usize| {
-            let (one, other) = (rank(a), rank(b));
-            (one.0.cmp(&other.0))
-                .then(one.1.total_cmp(&other.1))
-                .then(level(a).total_cmp(&level(b)))
-                == Ordering::Less
-        };
-        (0..machine.len())
-            .filter(|&domain| level(domain) <= highest)
-            .reduce(|best, domain| if better(domain, best) { domain } else { best })
-            .unwrap_or(least)
+        let near = (0..machine.len()).filter(|&domain| level(domain) <= highest);
+        let best = near.min_by(|&a, &b| rank(a).cmp(&rank(b)).then(level(a).total_cmp(&level(b))));
+        best.unwrap_or(least)
     }
 
     /// Load per core of the busiest domain.
-    pub(super) fn peak(&self, machine: &Machine) -> f64 {
-        machine.peak(&self.load)
+    pub(super) fn peak(&self) -> f64 {
+        self.machine.peak(&self.load)
     }
 
     /// The same once weights are rounded to what [`Homes`] can hold: the balance that a later look will find.
-    pub(super) fn rounded_peak(&self, items: &[Item], machine: &Machine) -> f64 {
+    pub(super) fn rounded_peak(&self) -> f64 {
         let mut load = vec![0.0; self.load.len()];
-        for (item, spot) in items.iter().zip(&self.spots) {
+        for (item, spot) in self.items.iter().zip(&self.spots) {
             match spot {
-                Spot::Several(shares) => {
-                    for home in &machine.homes(shares) {
-                        if let Some(domain) = machine.index(home.domain) {
+                Spot::On(shares) if shares.len() > 1 => {
+                    for home in &self.machine.homes(shares) {
+                        if let Some(domain) = self.machine.index(home.domain) {
                             load[domain] += item.load * home.share();
                         }
                     }
                 }
-                spot => for_each_share(item, spot, |domain, part| load[domain] += part),
+                spot => shares(item, spot).for_each(|(domain, part)| load[domain] += part),
             }
         }
-        machine.peak(&load)
+        self.machine.peak(&load)
+    }
+
+    /// The homes of each item.
+    pub(super) fn homes(&self) -> impl Iterator<Item = Homes> + '_ {
+        let each = self.items.iter().zip(&self.spots);
+        each.map(|(item, spot)| match (spot, item.current) {
+            (Spot::AsNow, Some(current)) => current.clone(),
+            (Spot::On(shares), _) => self.machine.homes(shares),
+            (Spot::AsNow | Spot::Nowhere, _) => unreachable!("every item has been put"),
+        })
     }
 }
 
-/// Calls `with` for every domain that `spot` loads, and with how much of its load.
-pub(super) fn for_each_share(item: &Item, spot: &Spot, mut with: impl FnMut(usize, f64)) {
-    match spot {
-        Spot::Nowhere => {}
-        Spot::AsNow => {
-            for &(domain, share) in item.homes() {
-                with(domain, item.load * share);
-            }
-        }
-        Spot::One(domain) => with(*domain, item.load),
-        Spot::Several(shares) => {
-            for &(domain, load) in shares {
-                with(domain, load);
-            }
-        }
-    }
+/// Positions of items, hottest first, ties by id.
+pub(super) fn hottest_first(mut positions: Vec<usize>, items: &[Item]) -> Vec<usize> {
+    positions.sort_by(|&a, &b| items[b].load.total_cmp(&items[a].load).then(a.cmp(&b)));
+    positions
+}
+
+/// The domains that `spot` loads, and how much of the item's load each gets.
+fn shares<'s>(item: &'s Item, spot: &'s Spot) -> impl Iterator<Item = (usize, f64)> + 's {
+    let (parts, whole): (&[(usize, f64)], f64) = match spot {
+        Spot::Nowhere => (&[], 0.0),
+        Spot::AsNow => (&item.homes, item.load),
+        Spot::On(shares) => (shares, 1.0),
+    };
+    parts
+        .iter()
+        .map(move |&(domain, part)| (domain, part * whole))
 }

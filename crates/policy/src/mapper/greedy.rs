@@ -15,28 +15,35 @@
 //! 4. *Hottest first, any sizes: `2 - 2/(m + 1)`* (Gonzalez, Ibarra, Sahni, Bounds for LPT Schedules on Uniform
 //!    Processors, 1977).
 //!
-//! Placed by time, hottest first by caches and links (`budget`) wins at up to `1 + stay` times the load; bounds hold
+//! Placed by time, hottest first by caches and distances (`budget`) wins at up to `1 + stay` times the load; bounds hold
 //! times that.
 
-use super::draft::{Draft, Spot};
-use super::item::{Item, hottest_first};
+use super::draft::Draft;
+use super::item::Item;
 use super::machine::Machine;
 use super::several;
 
 /// Puts every item with load; those without stay nowhere. Also returns the highest level that counts as about as
 /// good: `1 + stay` times the better of the two orders.
-pub(super) fn from_scratch(items: &[Item], machine: &Machine, stay: f64) -> (Draft, f64) {
+pub(super) fn from_scratch<'a>(
+    items: &'a [Item<'a>],
+    machine: &'a Machine,
+    stay: f64,
+    near: f64,
+) -> (Draft<'a>, f64) {
     let both_ends = two_ended(items, machine);
-    let hot_end = put_all(items, machine, Order::HotEnd);
-    let best = if hot_end.peak(machine) < both_ends.peak(machine) {
+    let mut hot_end = Draft::new(items, machine);
+    put_open(&mut hot_end, false, 0.0);
+    let best = if hot_end.peak() < both_ends.peak() {
         hot_end
     } else {
         both_ends
     };
-    let goal = best.peak(machine) * (1.0 + stay);
+    let goal = best.peak() * (1.0 + stay);
     if machine.by_time() {
-        let roomy = put_all(items, machine, Order::Room { stay });
-        if roomy.peak(machine) <= goal {
+        let mut roomy = Draft::new(items, machine);
+        put_open(&mut roomy, false, near);
+        if roomy.peak() <= goal {
             return (roomy, goal);
         }
     }
@@ -44,82 +51,64 @@ pub(super) fn from_scratch(items: &[Item], machine: &Machine, stay: f64) -> (Dra
 }
 
 /// Puts every item with load, whole tables from both ends; those without stay nowhere.
-pub(super) fn two_ended(items: &[Item], machine: &Machine) -> Draft {
-    put_all(items, machine, Order::BothEnds)
-}
-
-/// In which order whole tables are taken.
-#[derive(Clone, Copy)]
-enum Order {
-    HotEnd,
-    BothEnds,
-    /// Hottest first, to where there is room in the cache, of domains that differ by `stay` times the mean at most.
-    Room {
-        stay: f64,
-    },
-}
-
-fn put_all(items: &[Item], machine: &Machine, by: Order) -> Draft {
-    let mut draft = Draft::new(items.len(), machine);
-    let order = hottest_first(items);
-    let (split, whole): (Vec<usize>, Vec<usize>) = order
-        .into_iter()
-        .partition(|&index| items[index].wanted > 1);
-    for &index in &split {
-        several::put(&mut draft, index, &items[index], &[], machine);
-    }
-    let total: f64 = items.iter().map(|item| item.load).sum();
-    match by {
-        Order::BothEnds => {
-            put_from_both_ends(&whole, items, &mut draft, machine, machine.mean(total));
-        }
-        Order::HotEnd => {
-            for &index in &whole {
-                put_where_least(index, items, &mut draft, machine);
-            }
-        }
-        Order::Room { stay } => {
-            let near = stay * machine.mean(total);
-            // Those that must not meet have the fewest choices: they come first.
-            let (streams, others): (Vec<usize>, Vec<usize>) = whole
-                .iter()
-                .partition(|&&index| machine.exceeds_all_caches(items[index].size));
-            for &index in streams.iter().chain(&others) {
-                let domain = draft.receiver(&items[index], machine, near, f64::INFINITY);
-                draft.put(index, &items[index], Spot::One(domain));
-            }
-        }
-    }
-    // Whole tables come in lumps; the poured ones can even them out.
-    several::level(&mut draft, &split, items, machine);
-    draft
-}
-
-/// Puts `order` (hottest first): the hottest where it weighs least, then the coldest beside it if that
-/// keeps the domain at or under the mean.
-fn put_from_both_ends(
-    order: &[usize],
-    items: &[Item],
-    draft: &mut Draft,
-    machine: &Machine,
-    mean: f64,
-) {
-    let mut rest = order;
+pub(super) fn two_ended<'a>(items: &'a [Item<'a>], machine: &'a Machine) -> Draft<'a> {
+    let mut draft = Draft::new(items, machine);
+    let split = put_split(&mut draft, false);
+    let mean = machine.mean(items.iter().map(|item| item.load).sum());
+    let whole = draft.open(|item| item.load > 0.0);
+    let mut rest = &whole[..];
+    // The hottest where it weighs least, then the coldest beside it if that keeps the domain at or under the mean.
     while let [hottest, others @ ..] = rest {
         rest = others;
-        let domain = put_where_least(*hottest, items, draft, machine);
+        let domain = draft.receiver(*hottest, 0.0, f64::INFINITY);
+        draft.put_on(*hottest, &[domain]);
         if let [others @ .., coldest] = rest
             && draft.load[domain] + items[*coldest].load <= mean * machine.cores(domain)
         {
             rest = others;
-            draft.put(*coldest, &items[*coldest], Spot::One(domain));
+            draft.put_on(*coldest, &[domain]);
         }
     }
+    several::level(&mut draft, &split);
+    draft
 }
 
-/// Puts a whole table where the load per core is least with it; returns that domain.
-fn put_where_least(index: usize, items: &[Item], draft: &mut Draft, machine: &Machine) -> usize {
-    let domain = machine.least_loaded(&draft.load, items[index].load);
-    draft.put(index, &items[index], Spot::One(domain));
-    domain
+/// Puts the items with load that are nowhere yet, hottest first, each where there is room among domains whose levels
+/// differ by `near` at most. What gets several homes keeps those that it has, if it may.
+pub(super) fn put_open(draft: &mut Draft, keep: bool, near: f64) {
+    let split = put_split(draft, keep);
+    let mut whole = draft.open(|item| item.load > 0.0);
+    if near > 0.0 {
+        // Those that must not meet have the fewest choices: they come first.
+        let (items, machine) = (draft.items, draft.machine);
+        whole.sort_by_key(|&index| !machine.exceeds_all_caches(items[index].size));
+    }
+    for index in whole {
+        let domain = draft.receiver(index, near, f64::INFINITY);
+        draft.put_on(index, &[domain]);
+    }
+    // Whole tables come in lumps; the poured ones can even them out.
+    several::level(draft, &split);
+}
+
+/// Puts the items with load that want several homes and are nowhere yet, and returns them.
+fn put_split(draft: &mut Draft, keep: bool) -> Vec<usize> {
+    let split = draft.open(|item| item.load > 0.0 && item.wanted > 1);
+    let items = draft.items;
+    let kept = |index: usize| {
+        if keep {
+            items[index].heaviest_homes()
+        } else {
+            Vec::new()
+        }
+    };
+    // No table's new homes shall be where another's old ones are.
+    for &index in &split {
+        draft.put_on(index, &kept(index));
+    }
+    for &index in &split {
+        draft.take_out(index);
+        several::put(draft, index, &kept(index));
+    }
+    split
 }

@@ -22,9 +22,6 @@ pub struct DomainSpec {
     /// The mean speed of its cores: 1.0 is the machine's fastest kind of core. Loads are in time of the fastest. A
     /// value that is no positive number counts as 1.0.
     pub speed: f64,
-    /// Bytes per second that it pulls when all its cores are busy, if that has been measured. Of use only where tables
-    /// are placed by traffic.
-    pub capacity: Option<f64>,
     /// Bytes of its last-level cache; 0 if that is not known.
     pub cache_bytes: u64,
     /// The NUMA node that is local to it.
@@ -40,7 +37,6 @@ impl DomainSpec {
             id,
             cores,
             speed: 1.0,
-            capacity: None,
             cache_bytes: 0,
             node: 0,
             package: 0,
@@ -67,9 +63,9 @@ impl DomainSpec {
         }
     }
 
-    /// As many of the fastest cores as its cores are worth.
+    /// As many of the fastest cores as its cores are worth; without any, as one.
     pub(crate) fn strength(&self) -> f64 {
-        f64::from(self.cores) * self.sane_speed()
+        f64::from(self.cores.max(1)) * self.sane_speed()
     }
 
     pub(crate) fn sane_speed(&self) -> f64 {
@@ -83,14 +79,11 @@ impl DomainSpec {
 /// What a table asks for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Demand {
-    /// The table. If it is named several times, its demands are added up and the largest size counts.
+    /// The table. Each is named once.
     pub table: TableId,
     /// What is balanced: core-seconds per second where tables are placed by time, bytes per second where they are
     /// placed by traffic. NaN, infinite and negative values count as 0, those above 1e18 as 1e18.
     pub load: f64,
-    /// Bytes per second that it pulls over its homes' links. Where tables are placed by traffic, `load` says it already
-    /// and this is ignored.
-    pub traffic: f64,
     /// Its size in bytes: with the size of the cache, what it asks a home's cache to hold. Ignored where tables are
     /// placed by traffic.
     pub size: u64,
@@ -101,8 +94,7 @@ pub struct Demand {
     /// homes are spread over all packages. Ignored where tables are placed by traffic.
     pub everywhere: bool,
     /// The least number of homes that it gets whatever its load, or all domains with cores if those are fewer: replicas
-    /// that survive the loss of a home. 0 counts as 1. [`hot_cold`](crate::hot_cold) ignores it. If the table is named
-    /// several times, the largest counts.
+    /// that survive the loss of a home. 0 counts as 1. [`hot_cold`](crate::hot_cold) ignores it.
     pub least_homes: u32,
 }
 
@@ -112,7 +104,6 @@ impl Demand {
         Self {
             table,
             load,
-            traffic: 0.0,
             size: 0,
             package: None,
             everywhere: false,
@@ -140,8 +131,8 @@ settings! {
     pub struct MapperConfig {
         /// What is balanced.
         pub placing: PlaceBy = PlaceBy::Time,
-        /// A table gets several homes when its load exceeds this part of the capacity of its home: of its cores, or
-        /// where tables are placed by traffic, of the bytes per second that it can pull.
+        /// Where tables are placed by time, a table gets several homes when its load exceeds this part of its home's
+        /// cores.
         ///
         /// Default 0.7: by Erlang's C formula, queries wait 0.1 service times for one of the 8 cores of a CCD
         /// at 70 % use, 0.9 at 90 % and 2.1 at 95 %; running on a cold cache costs about one. So the table is
@@ -158,14 +149,13 @@ settings! {
         /// Default 0.4: `relax / saturation` must stay near a half, or the table would saturate the one home
         /// that it goes back to when its load next wavers.
         pub relax: f64 = 0.4,
-        /// A table gets several homes only if it has at least this many times one domain's fair share of
+        /// Where tables are placed by time, a table gets several homes only if it has at least this many times one domain's fair share of
         /// the total (total / domains). At least 1.
         ///
         /// Default 1.1: below it, splitting lowers the busiest domain by less than 9 %, and spends a second
         /// copy of the table's hot data in cache for it.
         pub oversize: f64 = 1.1,
-        /// The same where tables are placed by traffic and no capacity has been measured, so that saturation is not
-        /// known. At least 1.
+        /// The same where tables are placed by traffic, so that saturation is not known. At least 1.
         ///
         /// Default 1.5: without evidence of saturation, the imbalance that no whole-table placement can mend
         /// has to reach the default threshold of the fast window ([`TriggerConfig`](crate::TriggerConfig)).

@@ -9,8 +9,7 @@ pub(super) struct Item<'a> {
     pub(super) table: TableId,
     /// Clean, in the unit of what is balanced.
     pub(super) load: f64,
-    /// Clean bytes per second over the links, and size in bytes; 0 unless tables are placed by time.
-    pub(super) traffic: f64,
+    /// Size in bytes; 0 unless tables are placed by time.
     pub(super) size: u64,
     /// The package of its memory, if tables are placed by time and it is known.
     memory: Option<u32>,
@@ -18,50 +17,30 @@ pub(super) struct Item<'a> {
     pub(super) everywhere: bool,
     /// Its homes in the current placement.
     pub(super) current: Option<&'a Homes>,
-    /// Those of them that exist on the machine, with their parts of 1, which may sum to less.
-    homes: CurrentHomes,
+    /// Those of them that exist on the machine, sorted by position, with their parts of 1, which may sum to less.
+    pub(super) homes: Vec<(usize, f64)>,
     /// How many homes it has to have, from 1 to the number of domains, whatever its load.
     pub(super) least_homes: usize,
     /// How many homes it should get.
     pub(super) wanted: usize,
 }
 
-/// Most tables have one home and should not cost an allocation.
-enum CurrentHomes {
-    None,
-    One([(usize, f64); 1]),
-    Several(Vec<(usize, f64)>),
-}
-
 impl<'a> Item<'a> {
     pub(super) fn new(demand: &Demand, current: Option<&'a Homes>, machine: &Machine) -> Self {
-        let place = |home: &crate::Home| Some((machine.index(home.domain)?, home.share()));
-        let homes = match current.map(Homes::as_slice) {
-            None => CurrentHomes::None,
-            Some([home]) => place(home).map_or(CurrentHomes::None, |at| CurrentHomes::One([at])),
-            Some(several) => CurrentHomes::Several(several.iter().filter_map(place).collect()),
-        };
+        let homes = current.into_iter().flatten();
         let by_time = machine.by_time();
         Self {
             table: demand.table,
             load: clean(demand.load),
-            traffic: if by_time { clean(demand.traffic) } else { 0.0 },
             size: if by_time { demand.size } else { 0 },
             memory: demand.package.filter(|_| by_time && !demand.everywhere),
             everywhere: by_time && demand.everywhere,
             current,
-            homes,
+            homes: homes
+                .filter_map(|home| Some((machine.index(home.domain)?, home.share())))
+                .collect(),
             least_homes: (demand.least_homes as usize).clamp(1, machine.len().max(1)),
             wanted: 1,
-        }
-    }
-
-    /// Current homes on this machine, with their parts of 1, sorted by position.
-    pub(super) fn homes(&self) -> &[(usize, f64)] {
-        match &self.homes {
-            CurrentHomes::None => &[],
-            CurrentHomes::One(home) => home,
-            CurrentHomes::Several(homes) => homes,
         }
     }
 
@@ -72,36 +51,22 @@ impl<'a> Item<'a> {
 
     /// Whether it may stay as it is: it has as many homes as it should, and none of them has vanished from the machine.
     pub(super) fn can_stay(&self) -> bool {
-        let exists = |homes: &Homes| homes.len() == self.homes().len();
-        self.homes().len() == self.wanted && self.current.is_some_and(exists)
+        let has = |homes: &Homes| homes.len() == self.wanted;
+        self.homes.len() == self.wanted && self.current.is_some_and(has)
     }
 
-    /// The current homes with the largest weights, no more than it wants.
+    /// The current homes with the largest weights, no more than it wants; of equal ones the lowest.
     pub(super) fn heaviest_homes(&self) -> Vec<usize> {
-        let mut homes = self.homes().to_vec();
+        let mut homes = self.homes.clone();
         homes.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-        homes
-            .into_iter()
-            .take(self.wanted)
-            .map(|(domain, _)| domain)
-            .collect()
+        let heaviest = homes.into_iter().take(self.wanted);
+        heaviest.map(|(domain, _)| domain).collect()
     }
-}
 
-/// The current home with the largest weight, the lowest of several.
-pub(super) fn main_home(item: &Item) -> Option<usize> {
-    item.homes()
-        .iter()
-        .copied()
-        .reduce(|best, home| if home.1 > best.1 { home } else { best })
-        .map(|(domain, _)| domain)
-}
-
-/// Positions of the items with load, hottest first, ties by id (items are in id order).
-pub(super) fn hottest_first(items: &[Item]) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..items.len())
-        .filter(|&index| items[index].load > 0.0)
-        .collect();
-    order.sort_by(|&a, &b| items[b].load.total_cmp(&items[a].load).then(a.cmp(&b)));
-    order
+    /// The current home with the largest weight, the lowest of several.
+    pub(super) fn main_home(&self) -> Option<usize> {
+        let homes = self.homes.iter().copied();
+        let heaviest = homes.reduce(|best, home| if home.1 > best.1 { home } else { best });
+        heaviest.map(|(domain, _)| domain)
+    }
 }

@@ -23,8 +23,6 @@ pub(super) struct Machine {
     /// What is balanced.
     placing: PlaceBy,
     total_cores: f64,
-    /// Of the capacities that are known.
-    mean_capacity: Option<f64>,
 }
 
 impl Machine {
@@ -38,24 +36,16 @@ impl Machine {
         for spec in &mut domains {
             spec.cores = spec.cores.max(1);
             spec.speed = spec.sane_speed();
-            spec.capacity = match placing {
-                PlaceBy::Time => Some(spec.strength()),
-                PlaceBy::Traffic => spec.capacity.map(clean).filter(|&capacity| capacity > 0.0),
-            };
         }
         // A cache of unknown size cannot be compared with one that is known, and by traffic no cache counts.
         if placing == PlaceBy::Traffic || domains.iter().any(|spec| spec.cache_bytes == 0) {
             domains.iter_mut().for_each(|spec| spec.cache_bytes = 0);
         }
         let total_cores = domains.iter().map(DomainSpec::strength).sum();
-        let known: Vec<f64> = domains.iter().filter_map(|spec| spec.capacity).collect();
-        let mean_capacity =
-            (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64);
         Self {
             domains,
             placing,
             total_cores,
-            mean_capacity,
         }
     }
 
@@ -87,7 +77,7 @@ impl Machine {
         Homes::from_shares(shares).expect("every share is positive")
     }
 
-    /// Whether tables are placed by time, so that caches, links and distances count.
+    /// Whether tables are placed by time, so that caches and distances count.
     pub(super) fn by_time(&self) -> bool {
         self.placing == PlaceBy::Time
     }
@@ -119,13 +109,9 @@ impl Machine {
         self.domains[domain].strength()
     }
 
-    pub(super) fn capacity(&self, domain: usize) -> Option<f64> {
-        self.domains[domain].capacity
-    }
-
-    /// Mean of the capacities that are known.
-    pub(super) fn mean_capacity(&self) -> Option<f64> {
-        self.mean_capacity
+    /// The cores of a domain, on the mean.
+    pub(super) fn mean_cores(&self) -> f64 {
+        self.total_cores / self.len() as f64
     }
 
     /// Load per core if `total` lay evenly.
@@ -145,15 +131,13 @@ impl Machine {
             .fold(0.0, f64::max)
     }
 
-    /// The domain that would be least loaded, per core, with `extra` added to it; the lowest of several.
-    pub(super) fn least_loaded(&self, load: &[f64], extra: f64) -> usize {
-        let with_extra = |domain: usize| (load[domain] + extra) / self.cores(domain);
-        (1..self.len()).fold(0, |best, domain| {
-            if with_extra(domain) < with_extra(best) {
-                domain
-            } else {
-                best
-            }
-        })
+    /// The domain for which this is highest; the lowest of several.
+    pub(super) fn highest(&self, of: impl Fn(usize) -> f64) -> usize {
+        (1..self.len()).fold(
+            0,
+            |best, domain| {
+                if of(domain) > of(best) { domain } else { best }
+            },
+        )
     }
 }

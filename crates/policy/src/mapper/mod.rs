@@ -1,21 +1,17 @@
 //! Which domains are home to which tables: the hot-cold greedy, several homes for hot tables, as few moves as balance
 //! allows.
 //!
-//! [`assign_homes`] decides in five steps:
+//! [`assign_homes`] decides in four steps:
 //!
 //! 1. **How many homes** each table needs (`several`): one, unless it saturates a domain or has to have more.
-//! 2. **The best balance**: from scratch, the two-ended greedy or hottest first, whichever ends lower (`greedy`). Its
-//!    bins go to the domains where most of their load lives already (`relabel`).
+//! 2. **The best balance**: from scratch, the two-ended greedy or hottest first, whichever ends lower (`greedy`).
 //! 3. **The least movement**: from the current placement, only what makes the busiest domain too busy is moved, to
 //!    where there is room (`incremental`, `unload`).
 //! 4. The third wins if its busiest domain is within [`MapperConfig::stay`] of the second's; otherwise the second does.
 //!    So with unchanged load nothing moves.
-//! 5. **Bytes**, where tables are placed by time and that is asked for in full (`full`): a placement that balances what
-//!    tables read wins if caches miss less with it (`misses`).
 //!
 //! A table's *load* is balanced, per core: core-seconds per second, or bytes per second ([`PlaceBy`](crate::PlaceBy)).
-//! By time, a table goes to that one of about equally busy domains whose cache and link have most room for it
-//! (`budget`).
+//! By time, a table goes to that one of about equally busy domains whose cache has most room for it (`budget`).
 //!
 //! Everything is deterministic; ties go to the lowest id. The cost is `O(tables * (log tables + domains))` for tables
 //! with one home, and `domains * log domains` for each with several, at most `domains` times if homes shift one at a
@@ -23,23 +19,19 @@
 
 mod budget;
 mod draft;
-mod full;
 mod greedy;
-mod idle;
 mod incremental;
 mod input;
 mod item;
 mod machine;
-mod misses;
 mod newcomer;
-mod relabel;
 mod several;
 mod unload;
 
 use std::collections::BTreeMap;
 
 use crate::{Homes, Placement, TableId};
-use draft::{Draft, Spot};
+use draft::Draft;
 use item::Item;
 use machine::{Machine, clean};
 
@@ -106,8 +98,8 @@ pub fn hot_cold(demands: &[Demand], domains: &[DomainSpec]) -> Assignment {
     }
     let items = gather(demands, &machine, None, |_| 1);
     let mut draft = greedy::two_ended(&items, &machine);
-    idle::put(&mut draft, &items, &machine);
-    finish(&items, draft, &machine)
+    several::put_idle(&mut draft);
+    finish(&draft)
 }
 
 /// Homes for all tables in `demands`, as near to `current` as balance allows; see the module's steps.
@@ -151,29 +143,23 @@ pub fn assign_homes(
     let items = gather(demands, &machine, current, |item| {
         several::homes_wanted(item, total, &machine, &config)
     });
-    let (mut fresh, goal) = greedy::from_scratch(&items, &machine, config.stay);
     let near = config.stay * machine.mean(total);
-    let draft = match incremental::from_current(&items, &machine, goal, near) {
-        Some(draft) => draft,
-        None => {
-            relabel::keep_most_at_home(&mut fresh, &items, &machine);
-            idle::put(&mut fresh, &items, &machine);
-            fresh
-        }
-    };
-    let draft = full::or_by_bytes(draft, &items, &machine, goal, config.stay);
-    finish(&items, draft, &machine)
+    let (mut fresh, goal) = greedy::from_scratch(&items, &machine, config.stay, near);
+    let draft = incremental::from_current(&items, &machine, goal, near).unwrap_or_else(|| {
+        several::put_idle(&mut fresh);
+        fresh
+    });
+    finish(&draft)
 }
 
 /// How many homes each table should have, in the order of `demands`, given the homes that `current`
 /// says it has now. At least [`Demand::least_homes`], at most the number of domains.
 ///
-/// A table with one home gets more when it saturates it: when its load exceeds
-/// [`saturation`](MapperConfig::saturation) of the home's capacity and
-/// [`oversize`](MapperConfig::oversize) fair shares of the total; or, where no capacity is known,
-/// [`hot_share`](MapperConfig::hot_share) fair shares. It then gets as many as it has fair shares, rounded up, and at
-/// least two. By traffic, the share of the total decides and not `load / capacity`, because the traffic of a saturated
-/// table is capped by what its home can serve. By time, where load counts what was refused, it gets no more homes than
+/// A table with one home gets more when it saturates it: by time, when its load exceeds
+/// [`saturation`](MapperConfig::saturation) of the home's cores and [`oversize`](MapperConfig::oversize) fair shares of
+/// the total; by traffic, [`hot_share`](MapperConfig::hot_share) fair shares. It then gets as many as it has fair shares, rounded up, and at
+/// least two. By traffic the share of the total decides, because the traffic of a saturated table is capped by what its
+/// home can serve. By time, where load counts what was refused, it gets no more homes than
 /// it would saturate: on a machine that is idle but for one table, some homes are enough and the others stay cold.
 ///
 /// Going back has hysteresis: every threshold is `relax / saturation` times lower on the way down.
@@ -199,10 +185,12 @@ pub fn homes_wanted<'a>(
 /// name, or that lie on no domain in `domains`, load none but count towards the mean.
 pub fn balance<'a>(
     demands: impl IntoIterator<Item = Demand>,
-    homes: impl FnMut(TableId) -> Option<&'a Homes>,
+    mut homes: impl FnMut(TableId) -> Option<&'a Homes>,
     domains: &[DomainSpec],
 ) -> Balance {
-    Loads::new(demands, homes, domains).balance()
+    let demands = demands.into_iter();
+    let pairs = demands.map(|demand| (demand.load, homes(demand.table)));
+    Loads::new(pairs, domains).balance()
 }
 
 /// The load of each domain.
@@ -213,18 +201,18 @@ pub(crate) struct Loads {
 }
 
 impl Loads {
+    /// Of tables with these loads and homes.
     pub(crate) fn new<'a>(
-        demands: impl IntoIterator<Item = Demand>,
-        mut homes: impl FnMut(TableId) -> Option<&'a Homes>,
+        tables: impl IntoIterator<Item = (f64, Option<&'a Homes>)>,
         domains: &[DomainSpec],
     ) -> Self {
         // Whatever is balanced, it lies where it lies.
         let machine = Machine::new(domains, PlaceBy::Traffic);
         let (mut on, mut total) = (vec![0.0; machine.len()], 0.0);
-        for demand in demands {
-            let load = clean(demand.load);
+        for (load, homes) in tables {
+            let load = clean(load);
             total += load;
-            for home in homes(demand.table).into_iter().flatten() {
+            for home in homes.into_iter().flatten() {
                 if let Some(domain) = machine.index(home.domain) {
                     on[domain] += load * home.share();
                 }
@@ -246,59 +234,29 @@ impl Loads {
     }
 }
 
-/// The demands as items in id order, each table once, with the number of homes that it should get.
+/// The demands as items in id order, with the number of homes that each should get.
 fn gather<'a>(
     demands: &[Demand],
     machine: &Machine,
     current: Option<&'a Placement>,
     wanted: impl Fn(&Item<'a>) -> usize,
 ) -> Vec<Item<'a>> {
-    let mut sorted: Vec<Demand> = demands
-        .iter()
-        .map(|demand| Demand {
-            load: clean(demand.load),
-            traffic: clean(demand.traffic),
-            ..*demand
-        })
-        .collect();
-    sorted.sort_by(|a, b| {
-        (a.table.cmp(&b.table))
-            .then(a.load.total_cmp(&b.load))
-            .then(a.traffic.total_cmp(&b.traffic))
+    let items = demands.iter().map(|demand| {
+        let homes = current.and_then(|placement| placement.homes(demand.table));
+        let mut item = Item::new(demand, homes, machine);
+        item.wanted = wanted(&item);
+        item
     });
-    sorted.dedup_by(|later, kept| {
-        let same = later.table == kept.table;
-        if same {
-            kept.load += later.load;
-            kept.traffic += later.traffic;
-            kept.size = kept.size.max(later.size);
-            kept.least_homes = kept.least_homes.max(later.least_homes);
-        }
-        same
-    });
-    sorted
-        .into_iter()
-        .map(|demand| {
-            let homes = current.and_then(|placement| placement.homes(demand.table));
-            let mut item = Item::new(&demand, homes, machine);
-            item.wanted = wanted(&item);
-            item
-        })
-        .collect()
+    let mut items: Vec<Item> = items.collect();
+    items.sort_by_key(|item| item.table);
+    items
 }
 
 /// The homes of a finished draft.
-fn finish(items: &[Item], draft: Draft, machine: &Machine) -> Assignment {
-    let mut homes = BTreeMap::new();
-    for (item, spot) in items.iter().zip(draft.spots) {
-        let chosen = match (spot, item.current) {
-            (Spot::AsNow, Some(current)) => current.clone(),
-            (Spot::One(domain), _) => Homes::single(machine.id(domain)),
-            (Spot::Several(shares), _) => machine.homes(&shares),
-            (Spot::AsNow | Spot::Nowhere, _) => unreachable!("every item has been put"),
-        };
-        homes.insert(item.table, chosen);
-    }
+fn finish(draft: &Draft) -> Assignment {
+    let (items, machine) = (draft.items, draft.machine);
+    let tables = items.iter().map(|item| item.table);
+    let homes: BTreeMap<TableId, Homes> = tables.zip(draft.homes()).collect();
     let demands = items.iter().map(|item| Demand::new(item.table, item.load));
     let balance = balance(demands, |table| homes.get(&table), machine.specs());
     Assignment { homes, balance }

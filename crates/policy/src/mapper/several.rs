@@ -1,11 +1,11 @@
-//! Tables with several homes: how many, on which domains, and with which weights.
+//! Tables with several homes, and those without load: how many homes, on which domains, and with which weights.
 //!
 //! A table's load is poured over its homes like water over steps: every home gets at least a small
 //! part, and the rest goes where the load per core is least until the homes stand level.
 
 use super::MapperConfig;
 use super::draft::{Draft, Spot};
-use super::item::{Item, main_home};
+use super::item::Item;
 use super::machine::Machine;
 use crate::wait::{predicted_wait, utilisation_at};
 
@@ -20,7 +20,7 @@ pub(super) fn homes_wanted(
     machine: &Machine,
     config: &MapperConfig,
 ) -> usize {
-    let (homes, least) = (item.homes(), item.least_homes);
+    let (homes, least) = (&item.homes, item.least_homes);
     if machine.len() <= 1 || item.load == 0.0 || total == 0.0 {
         return least;
     }
@@ -30,19 +30,21 @@ pub(super) fn homes_wanted(
     // Homes that it has to have are no sign that it was hot.
     let split_already = homes.len() > least;
     let ease = if split_already { lower } else { 1.0 };
-    let hot = match capacity(homes, machine) {
-        Some(capacity) => {
-            item.load > config.oversize * ease * fair && item.load > saturation() * ease * capacity
+    let hot = match machine.by_time() {
+        true => {
+            let weakest = homes.iter().map(|&(domain, _)| machine.cores(domain));
+            let cores = weakest.reduce(f64::min).unwrap_or(machine.mean_cores());
+            item.load > config.oversize * ease * fair && item.load > saturation() * ease * cores
         }
-        None => item.load > config.hot_share * ease * fair,
+        false => item.load > config.hot_share * ease * fair,
     };
     if !hot {
         return least;
     }
     // What one home should have of it.
-    let each = match machine.mean_capacity() {
-        Some(capacity) if machine.by_time() => fair.max(saturation() * capacity),
-        _ => fair,
+    let each = match machine.by_time() {
+        true => fair.max(saturation() * machine.mean_cores()),
+        false => fair,
     };
     let count = |share: f64| (((item.load / share).ceil()) as usize).clamp(2, machine.len());
     let wanted = if split_already {
@@ -55,7 +57,7 @@ pub(super) fn homes_wanted(
 
 /// The part of its home's time that a table may ask for before it gets another home. See [`MapperConfig::saturation`].
 fn saturation(item: &Item, machine: &Machine, config: &MapperConfig) -> f64 {
-    let home = machine.spec(main_home(item).unwrap_or(0));
+    let home = machine.spec(item.main_home().unwrap_or(0));
     let reuse = home.reuse(item.size);
     // From 1 on no table shall be split.
     if reuse == 1.0 || config.saturation >= 1.0 {
@@ -65,31 +67,25 @@ fn saturation(item: &Item, machine: &Machine, config: &MapperConfig) -> f64 {
     utilisation_at(home.cores, wait).min(config.saturation)
 }
 
-/// Capacity of the weakest current home; where none is known, the mean of the machine.
-fn capacity(homes: &[(usize, f64)], machine: &Machine) -> Option<f64> {
-    homes
-        .iter()
-        .filter_map(|&(domain, _)| machine.capacity(domain))
-        .reduce(f64::min)
-        .or_else(|| machine.mean_capacity())
+/// Puts an item with load that wants several homes on those that it keeps and on the least loaded others. Call [`level`]
+/// after all items that want several are put: they take even parts here. Were they poured one by one, all domains would
+/// soon stand equally high, and the first have most homes.
+pub(super) fn put(draft: &mut Draft, index: usize, keep: &[usize]) {
+    let item = &draft.items[index];
+    let homes = choose(item, keep, |domain| draft.level(domain), draft.machine);
+    draft.put_on(index, &homes);
 }
 
-/// Puts an item with load that wants several homes on the domains in `keep` (at most as many as it wants) and on
-/// the least loaded others. Call [`level`] after all items that have to have several are put: they take even parts
-/// here. Were they poured one by one, all domains would soon stand equally high, and the first have most homes.
-pub(super) fn put(draft: &mut Draft, index: usize, item: &Item, keep: &[usize], machine: &Machine) {
-    let level = |domain: usize| draft.load[domain] / machine.cores(domain);
-    let homes = choose(item, keep, level, machine);
-    let shares = match item.least_homes {
-        1 => pour(item.load, &homes, &draft.load, machine),
-        _ => even(item.load, &homes),
-    };
-    draft.put(index, item, Spot::Several(shares));
-}
-
-fn even(load: f64, homes: &[usize]) -> Vec<(usize, f64)> {
-    let part = load / homes.len() as f64;
-    homes.iter().map(|&domain| (domain, part)).collect()
+/// Puts the items without load. Nothing is gained by moving them, so they stay at home if they have one. Homes that are
+/// missing go where the fewest tables per core are.
+pub(super) fn put_idle(draft: &mut Draft) {
+    draft.keep_at_home(|item| item.load == 0.0);
+    for index in draft.open(|item| item.load == 0.0) {
+        let item = &draft.items[index];
+        let crowd = |domain: usize| draft.crowd(domain);
+        let homes = choose(item, &item.heaviest_homes(), crowd, draft.machine);
+        draft.put_on(index, &homes);
+    }
 }
 
 /// As many homes as the item wants: those in `keep`, and of the others those with the lowest `level`; of equals the
@@ -105,7 +101,7 @@ pub(super) fn choose(
     let mut others: Vec<usize> = (0..machine.len())
         .filter(|domain| !keep.contains(domain))
         .collect();
-    let home = main_home(item).filter(|_| machine.by_time());
+    let home = item.main_home().filter(|_| machine.by_time());
     let far = |domain: usize| home.map_or(0, |home| machine.distance(home, domain));
     // As many domains as it wants are in its memory's package, or it needs the others' cores, too.
     let near = |domain: &usize| !item.is_remote(machine.spec(*domain));
@@ -133,33 +129,18 @@ pub(super) fn choose(
 }
 
 /// Pours the load of each of these items anew over the homes that it has.
-pub(super) fn level(draft: &mut Draft, split: &[usize], items: &[Item], machine: &Machine) {
+pub(super) fn level(draft: &mut Draft, split: &[usize]) {
     for &index in split {
-        let homes = homes_of(&draft.spots[index], &items[index]);
-        put_on(draft, index, &items[index], &homes, machine);
+        let homes: Vec<usize> = draft.shares(index).map(|(domain, _)| domain).collect();
+        pour_over(draft, index, &homes);
     }
 }
 
 /// Pours the load of the item over these homes in the place of those that it has.
-pub(super) fn put_on(
-    draft: &mut Draft,
-    index: usize,
-    item: &Item,
-    homes: &[usize],
-    machine: &Machine,
-) {
-    draft.take_out(index, item);
-    let shares = pour(item.load, homes, &draft.load, machine);
-    draft.put(index, item, Spot::Several(shares));
-}
-
-/// The domains on which an item with several homes is.
-pub(super) fn homes_of(spot: &Spot, item: &Item) -> Vec<usize> {
-    match spot {
-        Spot::Several(shares) => shares.iter().map(|&(domain, _)| domain).collect(),
-        Spot::AsNow => item.homes().iter().map(|&(domain, _)| domain).collect(),
-        Spot::One(_) | Spot::Nowhere => unreachable!("the item has several homes"),
-    }
+pub(super) fn pour_over(draft: &mut Draft, index: usize, homes: &[usize]) {
+    draft.take_out(index);
+    let shares = pour(draft.items[index].load, homes, &draft.load, draft.machine);
+    draft.put(index, Spot::On(shares));
 }
 
 /// Shares of `amount` for each of `homes`, sorted by domain, so that the loads per core end as level

@@ -1,16 +1,17 @@
 //! What one tick has seen, and a placement that it considers, judged by both windows.
 
-use super::cold::Warmth;
+use super::PlannerConfig;
 use super::memory::Memories;
-use crate::mapper::{Balance, Demand, DomainSpec, Loads, balance};
+use crate::mapper::{Balance, Demand, DomainSpec, Loads};
 use crate::wait::load_times_wait;
-use crate::{
-    Homes, Move, PlaceBy, Placement, Rates, TableId, Time, Trigger, TriggerConfig, UsageWindows,
-};
+use crate::{Homes, Move, PlaceBy, TableId, Time, Trigger, TriggerConfig};
 
 /// What tables ask for at one moment, in id order: all that ask for anything, and some or all others.
+#[derive(Default)]
 pub(super) struct Seen {
     pub(super) now: Time,
+    /// Where they live.
+    pub(super) homes: Vec<Homes>,
     /// In the last second or so.
     pub(super) last: Vec<Demand>,
     pub(super) fast: Vec<Demand>,
@@ -18,48 +19,6 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    pub(super) fn new(
-        tables: impl IntoIterator<Item = TableId>,
-        windows: &UsageWindows,
-        memories: &Memories,
-        packages: usize,
-        placing: PlaceBy,
-        now: Time,
-    ) -> Self {
-        let [mut last, mut fast, mut slow] = [(); 3].map(|()| Vec::new());
-        for table in tables {
-            let load = load_of(windows, placing, table, now);
-            let traffic = windows.traffic(table, now);
-            let (size, package) = memories.of(table);
-            let everywhere = memories.has_all(table, packages);
-            let demand = |load, traffic| Demand {
-                traffic,
-                size,
-                package,
-                everywhere,
-                ..Demand::new(table, load)
-            };
-            last.push(demand(windows.last_load(table), traffic.fast));
-            fast.push(demand(load.fast, traffic.fast));
-            slow.push(demand(load.slow, traffic.slow));
-        }
-        Self {
-            now,
-            last,
-            fast,
-            slow,
-        }
-    }
-
-    /// No table's load counts for more than `most`, which is what the whole machine can do. Clients that are refused
-    /// and try again at once can ask for any number of times that, and next to it no other table would count.
-    pub(super) fn cap(&mut self, most: f64) {
-        let all = [&mut self.last, &mut self.fast, &mut self.slow];
-        for demand in all.into_iter().flatten() {
-            demand.load = demand.load.min(most);
-        }
-    }
-
     /// Tables that ask for more than `large` may live on all packages, the hottest first, if each package can have
     /// their memory: copies take `left` bytes at most, and begin by `by`.
     pub(super) fn spread(
@@ -89,59 +48,29 @@ impl Seen {
     }
 }
 
-/// What is balanced of a table: its load or its traffic.
-pub(super) fn load_of(
-    windows: &UsageWindows,
-    placing: PlaceBy,
-    table: TableId,
-    now: Time,
-) -> Rates {
-    match placing {
-        PlaceBy::Time => windows.load(table, now),
-        PlaceBy::Traffic => windows.traffic(table, now),
-    }
+/// How what is asked for lies on the domains, if the tables have these homes.
+pub(super) fn loads<'a>(
+    demands: &[Demand],
+    homes: impl IntoIterator<Item = &'a Homes>,
+    domains: &[DomainSpec],
+) -> Loads {
+    let asked = demands.iter().map(|demand| demand.load);
+    Loads::new(asked.zip(homes.into_iter().map(Some)), domains)
 }
 
-/// Load of all tables together.
-pub(super) fn total(demands: &[Demand]) -> f64 {
-    demands.iter().map(|demand| demand.load).sum()
-}
-
-/// How the demands, in order of their tables' ids, lie on the domains under a placement.
-pub(super) fn under(placement: &Placement, demands: &[Demand], domains: &[DomainSpec]) -> Balance {
-    let mut homes = placement.in_order();
-    balance(demands.iter().copied(), |table| homes.find(table), domains)
-}
-
-/// What warm caches are worth to the tables that move, by load. `demands` are in order of their tables' ids.
-fn reuse_of(moves: &[Move], demands: &[Demand], domains: &[DomainSpec]) -> f64 {
+/// What warm caches are worth to the tables that move, by load.
+fn reuse_of(moving: &[bool], demands: &[Demand], domains: &[DomainSpec]) -> f64 {
     let largest = domains.iter().max_by_key(|spec| spec.cache_bytes);
     let known = domains.iter().all(|spec| spec.cache_bytes > 0);
     let Some(largest) = largest.filter(|_| known) else {
         return 1.0;
     };
     let (mut all, mut load) = (0.0, 0.0);
-    for step in moves {
-        let Ok(at) = demands.binary_search_by_key(&step.table, |demand| demand.table) else {
-            continue;
-        };
-        load += demands[at].load;
-        all += demands[at].load * largest.reuse(demands[at].size);
+    for (demand, _) in demands.iter().zip(moving).filter(|(_, moves)| **moves) {
+        load += demand.load;
+        all += demand.load * largest.reuse(demand.size);
     }
     if load > 0.0 { all / load } else { 1.0 }
-}
-
-/// The homes that a table gets, if it is among those that move, in order of their ids.
-pub(super) fn moved_to(moves: &[Move], table: TableId) -> Option<&Homes> {
-    let at = moves.binary_search_by_key(&table, |step| step.table);
-    moves[at.ok()?].to.as_ref()
-}
-
-/// What a placement must be worth.
-#[derive(Clone, Copy)]
-pub(super) struct Judge {
-    pub(super) placing: PlaceBy,
-    pub(super) trigger: TriggerConfig,
 }
 
 /// The same load under the old and the new placement.
@@ -156,21 +85,11 @@ pub(super) struct Change {
 }
 
 impl Change {
-    fn new(
-        present: &Placement,
-        moves: &[Move],
-        demands: &[Demand],
-        domains: &[DomainSpec],
-    ) -> Self {
-        let loads = |moves: &[Move]| {
-            let mut homes = present.in_order();
-            let homes = |table| match moved_to(moves, table) {
-                Some(to) => Some(to),
-                None => homes.find(table),
-            };
-            Loads::new(demands.iter().copied(), homes, domains)
-        };
-        let (before, after) = (loads(&[]), loads(moves));
+    fn new(seen: &Seen, homes: &[Homes], demands: &[Demand], domains: &[DomainSpec]) -> Self {
+        let before = loads(demands, &seen.homes, domains);
+        let after = loads(demands, homes, domains);
+        let pairs = seen.homes.iter().zip(homes);
+        let moving: Vec<bool> = pairs.map(|(from, to)| from != to).collect();
         let (mut waits, mut load) = ((0.0, 0.0), 0.0);
         for ((spec, was), (_, is)) in before.iter().zip(after.iter()) {
             if was != is {
@@ -185,16 +104,7 @@ impl Change {
             before: before.balance(),
             after: after.balance(),
             wait: (mean(waits.0), mean(waits.1)),
-            reuse: reuse_of(moves, demands, domains),
-        }
-    }
-
-    /// Part by which the busiest domain gets less busy; negative if it gets busier.
-    fn lowers_peak(&self) -> f64 {
-        if self.before.peak > 0.0 {
-            1.0 - self.after.peak / self.before.peak
-        } else {
-            0.0
+            reuse: reuse_of(&moving, demands, domains),
         }
     }
 
@@ -204,10 +114,10 @@ impl Change {
     }
 
     /// Whether it is worth moving for.
-    fn gains(&self, judge: &Judge) -> bool {
-        let Judge { placing, trigger } = judge;
-        match placing {
-            PlaceBy::Traffic => self.lowers_peak() >= trigger.min_gain,
+    fn gains(&self, config: &PlannerConfig) -> bool {
+        let trigger = &config.trigger;
+        match config.mapper.placing {
+            PlaceBy::Traffic => self.after.peak <= self.before.peak * (1.0 - trigger.min_gain),
             PlaceBy::Time => {
                 let (before, after) = self.wait;
                 let least = (before * trigger.min_gain).max(self.least_wait(trigger));
@@ -217,21 +127,20 @@ impl Change {
     }
 
     /// Whether nobody is worse off.
-    fn loses_nothing(&self, judge: &Judge) -> bool {
-        match judge.placing {
-            PlaceBy::Traffic => self.lowers_peak() >= 0.0,
+    fn loses_nothing(&self, config: &PlannerConfig) -> bool {
+        match config.mapper.placing {
+            PlaceBy::Traffic => self.after.peak <= self.before.peak,
             PlaceBy::Time => self.wait.1 <= self.wait.0,
         }
     }
 
     /// Whether it loses less than what is worth moving for; `threshold` is an imbalance that is borne.
-    fn hardly_loses(&self, judge: &Judge, threshold: f64) -> bool {
-        match judge.placing {
-            PlaceBy::Traffic => self.lowers_peak() >= 0.0 || self.after.imbalance() <= threshold,
-            PlaceBy::Time => {
-                self.loses_nothing(judge)
-                    || self.wait.1 - self.wait.0 < self.least_wait(&judge.trigger)
+    fn hardly_loses(&self, config: &PlannerConfig, threshold: f64) -> bool {
+        match config.mapper.placing {
+            PlaceBy::Traffic => {
+                self.after.peak <= self.before.peak || self.after.imbalance() <= threshold
             }
+            PlaceBy::Time => self.wait.1 - self.wait.0 <= self.least_wait(&config.trigger),
         }
     }
 }
@@ -244,55 +153,83 @@ pub(super) struct Candidate {
     pub(super) fast: Change,
     pub(super) slow: Change,
     /// Whether it takes a table back to where it has just been.
-    pub(super) returns: bool,
+    returns: bool,
     /// Bytes that have to be read anew into the new homes' caches.
     pub(super) cold_bytes: u64,
 }
 
 impl Candidate {
-    /// `None` if there are none.
+    /// That tables get these homes; `None` if they have them already.
     pub(super) fn new(
-        present: &Placement,
-        moves: Vec<Move>,
-        domains: &[DomainSpec],
         seen: &Seen,
-        warmth: &Warmth,
+        homes: Vec<Homes>,
+        domains: &[DomainSpec],
         trigger: &Trigger,
     ) -> Option<Self> {
-        if moves.is_empty() {
+        if homes == seen.homes {
             return None;
         }
-        let change = |demands: &[_]| Change::new(present, &moves, demands, domains);
+        let change = |demands: &[_]| Change::new(seen, &homes, demands, domains);
+        let [last, fast, slow] = [&seen.last, &seen.fast, &seen.slow].map(|seen| change(seen));
+        let (mut moves, mut cold_bytes) = (Vec::new(), 0);
+        for ((demand, from), to) in seen.slow.iter().zip(&seen.homes).zip(homes) {
+            if *from == to {
+                continue;
+            }
+            let step = Move {
+                table: demand.table,
+                from: Some(from.clone()),
+                to: Some(to),
+            };
+            if demand.load > 0.0 {
+                cold_bytes += cold_by(&step, demand.size, domains);
+            }
+            moves.push(step);
+        }
         Some(Self {
-            last: change(&seen.last),
-            fast: change(&seen.fast),
-            slow: change(&seen.slow),
             returns: trigger.is_return(&moves, seen.now),
-            cold_bytes: warmth.cold_by(&moves) as u64,
             moves,
+            last,
+            fast,
+            slow,
+            cold_bytes,
         })
     }
 
-    /// Whether the last second may ask for it: a gain there, and for undoing an earlier remap in the slow window too.
-    pub(super) fn pays_at_once(&self, judge: &Judge) -> bool {
-        self.last.gains(judge) && (!self.returns || self.slow.gains(judge))
+    /// How many homes a table that moves has, and will have.
+    pub(super) fn homes_of(&self, table: TableId) -> Option<(usize, usize)> {
+        let at = self.moves.binary_search_by_key(&table, |step| step.table);
+        let step = &self.moves[at.ok()?];
+        Some((step.from.as_ref()?.len(), step.to.as_ref()?.len()))
     }
 
-    /// Whether the fast window may ask for it: a gain there, and for undoing an earlier remap in the
-    /// slow window too.
-    pub(super) fn pays_quickly(&self, judge: &Judge) -> bool {
-        self.fast.gains(judge) && (!self.returns || self.slow.gains(judge))
+    /// Whether a shorter window may ask for it, in which it changes so much: a gain there, and for undoing an earlier
+    /// remap in the slow window too.
+    pub(super) fn pays_quickly(&self, change: &Change, config: &PlannerConfig) -> bool {
+        change.gains(config) && (!self.returns || self.slow.gains(config))
     }
 
     /// Whether the slow window may ask for it: a gain there, and no loss in the fast one.
-    pub(super) fn pays_in_time(&self, judge: &Judge) -> bool {
-        self.slow.gains(judge) && self.fast.loses_nothing(judge)
+    pub(super) fn pays_in_time(&self, config: &PlannerConfig) -> bool {
+        self.slow.gains(config) && self.fast.loses_nothing(config)
     }
 
     /// Whether it leaves waits or balance about as good as they were.
-    pub(super) fn harms_nothing(&self, judge: &Judge) -> bool {
-        let trigger = &judge.trigger;
-        self.fast.hardly_loses(judge, trigger.fast_threshold)
-            && self.slow.hardly_loses(judge, trigger.slow_threshold)
+    pub(super) fn harms_nothing(&self, config: &PlannerConfig) -> bool {
+        let trigger = &config.trigger;
+        self.fast.hardly_loses(config, trigger.fast_threshold)
+            && self.slow.hardly_loses(config, trigger.slow_threshold)
     }
+}
+
+/// Bytes of a table of this size that the caches of its new homes do not have.
+fn cold_by(step: &Move, size: u64, domains: &[DomainSpec]) -> u64 {
+    let held = |domain| {
+        let spec = domains.iter().find(|spec| spec.id == domain);
+        match spec.map_or(0, |spec| spec.cache_bytes) {
+            0 => size,
+            cache => size.min(cache),
+        }
+    };
+    step.gained().map(held).sum()
 }

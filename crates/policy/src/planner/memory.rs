@@ -56,10 +56,9 @@ pub enum MemoryChange {
 #[derive(Clone, Debug, Default)]
 struct Memory {
     size: u64,
-    /// The packages that have the whole of it; none if it is spread, or not known where it lies.
-    packages: Vec<u32>,
-    /// Since when each of these has hardly been read.
-    unused: Vec<Option<Time>>,
+    /// The packages that have the whole of it, and since when each has hardly been read; none if it is spread, or not
+    /// known where it lies.
+    packages: BTreeMap<u32, Option<Time>>,
     /// Not to be changed before.
     rests_until: Time,
 }
@@ -74,10 +73,7 @@ impl Memories {
         let Some(memory) = self.0.get(&table) else {
             return (0, None);
         };
-        match memory.packages[..] {
-            [only] => (memory.size, Some(only)),
-            _ => (memory.size, None),
-        }
+        (memory.size, memory.only())
     }
 
     /// Whether each of so many packages has its memory.
@@ -114,8 +110,7 @@ impl Memories {
     ) -> u64 {
         let memory = Memory {
             size,
-            packages: package.into_iter().collect(),
-            unused: vec![None; package.iter().len()],
+            packages: package.into_iter().map(|package| (package, None)).collect(),
             rests_until,
         };
         let before = self.0.insert(table, memory);
@@ -175,6 +170,12 @@ impl Memories {
 }
 
 impl Memory {
+    /// The package that alone has it.
+    fn only(&self) -> Option<u32> {
+        let first = self.packages.keys().next().copied();
+        first.filter(|_| self.packages.len() == 1)
+    }
+
     /// Whether so many bytes a second are worth a copy, or keep one, at `least` bytes for each of its own.
     fn is_worth(&self, rate: f64, least: f64) -> bool {
         rate * HORIZON.as_secs_f64() > least * self.size as f64
@@ -189,28 +190,30 @@ impl Memory {
         now: Time,
     ) -> Option<(u32, MemoryChange, f64)> {
         let rate = |package: u32| rates.get(&package).copied().unwrap_or(0.0);
-        for at in 0..self.packages.len() {
-            self.unused[at] = match self.is_worth(rate(self.packages[at]), USED) {
+        let mut packages = std::mem::take(&mut self.packages);
+        for (&package, unused) in &mut packages {
+            *unused = match self.is_worth(rate(package), USED) {
                 true => None,
-                false => self.unused[at].or(Some(now)),
+                false => unused.or(Some(now)),
             };
         }
+        self.packages = packages;
         if self.packages.is_empty() || self.size == 0 || now < self.rests_until {
             return None;
         }
         if self.packages.len() > 1 {
             let waited = |since: &Option<Time>| since.is_some_and(|at| now.since(at) >= PATIENCE);
-            let unused = self.unused.iter().position(waited);
-            if let Some(at) = unused {
-                return Some((self.packages[at], MemoryChange::Drop, f64::INFINITY));
+            let unused = self.packages.iter().find(|(_, since)| waited(since));
+            if let Some((&package, _)) = unused {
+                return Some((package, MemoryChange::Drop, f64::INFINITY));
             }
         }
         let far = rates
             .iter()
-            .filter(|(package, _)| !self.packages.contains(package));
+            .filter(|(package, _)| !self.packages.contains_key(package));
         let (&package, &most) = far.max_by(|one, other| one.1.total_cmp(other.1))?;
         let gained = |rate: f64| rate / self.size as f64;
-        if let [here] = self.packages[..]
+        if let Some(here) = self.only()
             && self.is_worth(most - rate(here), EARNS)
             && !(self.is_worth(rate(here), EARNS) && extra >= self.size)
         {
@@ -222,18 +225,10 @@ impl Memory {
 
     fn take(&mut self, package: u32, change: MemoryChange) {
         match change {
-            MemoryChange::Move => (self.packages, self.unused) = (vec![package], vec![None]),
-            MemoryChange::Copy => {
-                self.packages.push(package);
-                self.unused.push(None);
-            }
-            MemoryChange::Drop => {
-                let at = self.packages.iter().position(|&held| held == package);
-                if let Some(at) = at.filter(|_| self.packages.len() > 1) {
-                    self.packages.remove(at);
-                    self.unused.remove(at);
-                }
-            }
+            MemoryChange::Move => self.packages = BTreeMap::from([(package, None)]),
+            MemoryChange::Copy => _ = self.packages.insert(package, None),
+            MemoryChange::Drop if self.packages.len() > 1 => _ = self.packages.remove(&package),
+            MemoryChange::Drop => {}
         }
     }
 }
@@ -260,8 +255,7 @@ mod tests {
     fn memory(packages: &[u32]) -> Memory {
         Memory {
             size: SIZE,
-            packages: packages.to_vec(),
-            unused: vec![None; packages.len()],
+            packages: packages.iter().map(|&package| (package, None)).collect(),
             rests_until: Time::ZERO,
         }
     }
@@ -323,9 +317,9 @@ mod tests {
         let drop = step(&mut left, &[(1, 100.0)], 0, Time::from_secs(601));
         assert_eq!(drop, Some((0, MemoryChange::Drop)));
         left.take(0, MemoryChange::Drop);
-        assert_eq!(left.packages, [1]);
+        assert_eq!(left.only(), Some(1));
         left.take(1, MemoryChange::Drop);
-        assert_eq!(left.packages, [1], "the last is kept");
+        assert_eq!(left.only(), Some(1), "the last is kept");
     }
 
     proptest! {
@@ -341,7 +335,7 @@ mod tests {
             let (mut extra, mut now, mut taken) = (extra, Time::from_secs(1), Vec::new());
             for _ in 0..40 {
                 if let Some((package, change)) = step(&mut memory, &rates, extra, now) {
-                    let is_held = memory.packages.contains(&package);
+                    let is_held = memory.packages.contains_key(&package);
                     prop_assert_eq!(is_held, change == MemoryChange::Drop);
                     match change {
                         MemoryChange::Copy => {

@@ -17,8 +17,7 @@
 //!
 //! * *By time*: the [predicted wait](crate::predicted_wait) of the changed domains, weighted by load, falls by the part
 //!   [`min_gain`](TriggerConfig::min_gain) and by [`min_wait`](TriggerConfig::min_wait) service times. Giving homes up
-//!   costs less than `min_wait`. Moves that gain most a cold byte come first, up to
-//!   [`max_cold`](TriggerConfig::max_cold).
+//!   costs less than `min_wait`.
 //! * *By traffic* (arXiv 2605.10090): the busiest domain's traffic falls by the part `min_gain`. Giving homes up makes
 //!   no new imbalance.
 //!
@@ -26,7 +25,6 @@
 //! home.
 
 mod candidate;
-mod cold;
 mod memory;
 mod peaks;
 mod tallies;
@@ -44,8 +42,7 @@ use crate::{
     TableId, Time, Trigger, TriggerConfig, Usage, UsageWindows, WindowConfig, assign_homes,
     homes_wanted,
 };
-use candidate::{Candidate, Judge, Seen, load_of, moved_to, total, under};
-use cold::Warmth;
+use candidate::{Candidate, Seen, loads};
 use memory::Memories;
 pub use memory::{MemoryChange, MemoryStep};
 use peaks::Peaks;
@@ -105,7 +102,7 @@ pub struct Remap {
 ///     let usage = Usage { busy: Duration::from_secs(4), bytes: 400 << 20 };
 ///     planner.record(tables[0], now, usage);
 ///     planner.record(tables[2], now, usage);
-///     planner.tick(now, &[])
+///     planner.tick(now)
 /// });
 /// let placement = remap.expect("two hot tables on one domain are pulled apart").placement;
 /// assert_ne!(placement.homes(tables[0]), placement.homes(tables[2]));
@@ -146,7 +143,8 @@ impl Planner {
     pub fn new(config: PlannerConfig, domains: Vec<DomainSpec>) -> Self {
         assert!(!domains.is_empty(), "a planner needs at least one domain");
         let config = config.trigger(config.trigger.sane());
-        let tallies = Tallies::new(&domains, config.mapper.placing);
+        let by_time = config.mapper.placing == PlaceBy::Time;
+        let tallies = Tallies::new(&domains, by_time);
         Self {
             windows: UsageWindows::new(config.windows),
             trigger: Trigger::new(config.trigger),
@@ -179,7 +177,8 @@ impl Planner {
         if let Some(homes) = self.placement.homes(table) {
             return homes.clone();
         }
-        let homes = self.tallies.home(size_bytes, package);
+        let near = package.filter(|_| self.by_time());
+        let homes = self.tallies.home(size_bytes, near);
         self.tallies.add(&homes, self.expected, size_bytes);
         self.note_memory(table, size_bytes, package);
         Arc::make_mut(&mut self.placement).insert(table, homes.clone());
@@ -197,8 +196,7 @@ impl Planner {
         if self.placement.homes(table).is_none() {
             return;
         }
-        let placing = self.config.mapper.placing;
-        let load = load_of(&self.windows, placing, table, self.latest);
+        let load = self.balanced(table, self.latest);
         if let Some(homes) = Arc::make_mut(&mut self.placement).remove(table) {
             self.tallies
                 .remove(&homes, load.slow, self.memories.remove(table));
@@ -280,15 +278,8 @@ impl Planner {
     }
 
     /// Decides whether the placement changes now, and if so, changes it. An earlier `now` counts as the latest one.
-    ///
-    /// `capacities[i]` is what domain `i` (in the order given to [`Planner::new`]) pulls in bytes per
-    /// second when all its cores are busy, as far as that is known by now; missing entries are unknown. Where tables
-    /// are placed by time they are of no use: a domain's capacity is its cores, each by its speed.
-    pub fn tick(&mut self, now: Time, capacities: &[Option<f64>]) -> Option<Remap> {
+    pub fn tick(&mut self, now: Time) -> Option<Remap> {
         self.latest = self.latest.max(now);
-        for (position, spec) in self.domains.iter_mut().enumerate() {
-            spec.capacity = capacities.get(position).copied().flatten();
-        }
         let is_fresh = self.windows.close_last(self.latest);
         let seen = self.see(self.latest);
         self.tally_loads(&seen);
@@ -308,8 +299,7 @@ impl Planner {
     /// they are. Tables leave a domain that has none, whatever that costs; and if the new sizes make another placement
     /// worth its moves, as in [`Planner::tick`], it is taken at once.
     ///
-    /// What moves here has nothing to do with load, so the trigger's brakes neither hold it up nor count it, and as
-    /// many bytes go cold as must.
+    /// What moves here has nothing to do with load, so the trigger's brakes neither hold it up nor count it.
     pub fn resize(&mut self, now: Time, cores: &[u32]) -> Option<Remap> {
         self.latest = self.latest.max(now);
         let all = |domains: &[DomainSpec]| domains.iter().map(|spec| spec.cores).sum();
@@ -329,10 +319,9 @@ impl Planner {
             .collect();
         let homeless = |homes: &Homes| gone.iter().any(|&domain| homes.contains(domain));
         let must = self.placement.iter().any(|(_, homes)| homeless(homes));
-        let judge = self.judge();
         let chosen = self
-            .candidate(&seen.slow, &seen, must)
-            .filter(|candidate| must || candidate.pays_in_time(&judge))?;
+            .candidate(&seen.slow, &seen)
+            .filter(|candidate| must || candidate.pays_in_time(&self.config))?;
         let reason = RemapReason::Resized {
             workers_before,
             workers_after: all(&self.domains),
@@ -366,8 +355,8 @@ impl Planner {
     pub fn balance(&self, now: Time) -> (Balance, Balance) {
         let seen = self.see(now.max(self.latest));
         (
-            self.under_present(&seen.fast),
-            self.under_present(&seen.slow),
+            self.balance_of(&seen, &seen.fast),
+            self.balance_of(&seen, &seen.slow),
         )
     }
 
@@ -389,22 +378,48 @@ impl Planner {
         for spec in self.domains.iter().filter(|spec| spec.cores > 0) {
             *packages.entry(spec.package).or_insert(0.0) += spec.strength();
         }
-        let mut seen = Seen::new(
-            tables,
-            &self.windows,
-            &self.memories,
-            packages.len(),
-            self.config.mapper.placing,
+        // No table's load counts for more than the whole machine can do. Clients that are refused and try again at once
+        // can ask for any number of times that, and next to it no other table would count.
+        let most = match self.by_time() {
+            true => packages.values().sum(),
+            false => f64::INFINITY,
+        };
+        let mut seen = Seen {
             now,
-        );
+            ..Seen::default()
+        };
+        for table in tables {
+            let Some(homes) = self.placement.homes(table) else {
+                continue;
+            };
+            seen.homes.push(homes.clone());
+            let load = self.balanced(table, now);
+            let (size, package) = self.memories.of(table);
+            let demand = |load| Demand {
+                size,
+                package,
+                everywhere: self.memories.has_all(table, packages.len()),
+                ..Demand::new(table, most.min(load))
+            };
+            seen.last.push(demand(self.windows.last_load(table)));
+            seen.fast.push(demand(load.fast));
+            seen.slow.push(demand(load.slow));
+        }
         if self.by_time() {
-            seen.cap(packages.values().sum());
             let least = packages.values().copied().fold(f64::INFINITY, f64::min);
             let left = self.memories.left_of(self.memory_budget);
             let by = now + self.config.windows.fast;
             seen.spread(&self.memories, packages.len(), LARGE * least, (left, by));
         }
         seen
+    }
+
+    /// What is balanced of a table: its load or its traffic.
+    fn balanced(&self, table: TableId, now: Time) -> Rates {
+        match self.config.mapper.placing {
+            PlaceBy::Time => self.windows.load(table, now),
+            PlaceBy::Traffic => self.windows.traffic(table, now),
+        }
     }
 
     /// Whether so many remaps were made lately that load seems to alternate between tables.
@@ -414,13 +429,6 @@ impl Planner {
 
     fn by_time(&self) -> bool {
         self.config.mapper.placing == PlaceBy::Time
-    }
-
-    fn judge(&self) -> Judge {
-        Judge {
-            placing: self.config.mapper.placing,
-            trigger: self.config.trigger,
-        }
     }
 
     /// Makes the chosen placement the present one.
@@ -450,30 +458,20 @@ impl Planner {
 
     /// The first placement that is worth its moves, and why it is.
     fn look(&mut self, seen: &Seen) -> Option<(Candidate, RemapReason)> {
-        let least = match self.by_time() {
-            true => 0.0,
-            false => self.config.trigger.min_traffic,
-        };
-        let (mut fast, mut slow) = (None, None);
-        if total(&seen.fast) >= least {
-            fast = self.look_at_fast(seen);
-        }
-        if fast.is_none() && total(&seen.slow) >= least {
-            slow = self.look_at_slow(seen);
-        }
-        fast.or(slow).or_else(|| self.look_for_relaxed(seen))
+        let fast = self.look_at_fast(seen);
+        let either = fast.or_else(|| self.look_at_slow(seen));
+        either.or_else(|| self.look_for_relaxed(seen))
     }
 
     fn look_at_last(&mut self, seen: &Seen) -> Option<(Candidate, RemapReason)> {
-        let judge = self.judge();
-        let asked = self.under_present(&seen.last).peak;
+        let asked = self.balance_of(seen, &seen.last).peak;
         // What a domain cannot do is not counted, only what others have done for it.
         if !self.by_time() || asked < FULL {
             return None;
         }
         let candidate = self
-            .candidate(&seen.last, seen, false)
-            .filter(|candidate| candidate.pays_at_once(&judge))?;
+            .candidate(&seen.last, seen)
+            .filter(|candidate| candidate.pays_quickly(&candidate.last, &self.config))?;
         let reason = RemapReason::Overfull {
             before: candidate.last.before.peak,
             after: candidate.last.after.peak,
@@ -482,18 +480,17 @@ impl Planner {
     }
 
     fn look_at_fast(&mut self, seen: &Seen) -> Option<(Candidate, RemapReason)> {
-        let judge = self.judge();
         let outgrown = self.misfits(&seen.fast, |wanted, has| wanted > has);
-        let lopsided = self.under_present(&seen.fast).imbalance() > judge.trigger.fast_threshold;
+        let lopsided =
+            self.balance_of(seen, &seen.fast).imbalance() > self.config.trigger.fast_threshold;
         if outgrown.is_empty() && !lopsided {
             return None;
         }
         let candidate = self
-            .candidate(&seen.fast, seen, false)
-            .filter(|candidate| candidate.pays_quickly(&judge))?;
-        // Of a remap that is made in parts, a table may have to wait for its homes.
+            .candidate(&seen.fast, seen)
+            .filter(|candidate| candidate.pays_quickly(&candidate.fast, &self.config))?;
         let grown = outgrown.into_iter().find_map(|table| {
-            let (homes_before, homes_after) = self.homes_of(table, &candidate);
+            let (homes_before, homes_after) = candidate.homes_of(table)?;
             (homes_after > homes_before).then_some(RemapReason::Saturated {
                 table,
                 homes_before,
@@ -508,13 +505,12 @@ impl Planner {
     }
 
     fn look_at_slow(&mut self, seen: &Seen) -> Option<(Candidate, RemapReason)> {
-        let judge = self.judge();
-        if self.under_present(&seen.slow).imbalance() <= judge.trigger.slow_threshold {
+        if self.balance_of(seen, &seen.slow).imbalance() <= self.config.trigger.slow_threshold {
             return None;
         }
         let candidate = self
-            .candidate(&seen.slow, seen, false)
-            .filter(|candidate| candidate.pays_in_time(&judge))?;
+            .candidate(&seen.slow, seen)
+            .filter(|candidate| candidate.pays_in_time(&self.config))?;
         let reason = RemapReason::SlowImbalance {
             before: candidate.slow.before.imbalance(),
             after: candidate.slow.after.imbalance(),
@@ -523,7 +519,6 @@ impl Planner {
     }
 
     fn look_for_relaxed(&mut self, seen: &Seen) -> Option<(Candidate, RemapReason)> {
-        let judge = self.judge();
         let too_many = |wanted, has| wanted < has;
         let quickly = self.misfits(&seen.fast, too_many);
         let table = self
@@ -531,9 +526,9 @@ impl Planner {
             .into_iter()
             .find(|table| quickly.contains(table))?;
         let candidate = self
-            .candidate(&seen.slow, seen, false)
-            .filter(|candidate| candidate.harms_nothing(&judge))?;
-        let (homes_before, homes_after) = self.homes_of(table, &candidate);
+            .candidate(&seen.slow, seen)
+            .filter(|candidate| candidate.harms_nothing(&self.config))?;
+        let (homes_before, homes_after) = candidate.homes_of(table)?;
         let reason = RemapReason::Relaxed {
             table,
             homes_before,
@@ -542,35 +537,17 @@ impl Planner {
         (homes_after < homes_before).then_some((candidate, reason))
     }
 
-    /// What the mapper makes of these demands; `None` if that is what is there already. Where tables are placed by time
-    /// and `must_all` does not hold, only as much of it as may go cold at once.
-    fn candidate(&mut self, demands: &[Demand], seen: &Seen, must_all: bool) -> Option<Candidate> {
+    /// What the mapper makes of these demands; `None` if that is what is there already.
+    fn candidate(&mut self, demands: &[Demand], seen: &Seen) -> Option<Candidate> {
         self.next_look = seen.now + self.config.windows.fast_bucket();
-        let (present, domains) = (&self.placement, &self.domains);
-        let warmth = Warmth::new(present, domains, seen);
-        let weigh = |moves| Candidate::new(present, moves, domains, seen, &warmth, &self.trigger);
         // Where load alternates, a placement for what is asked for now is wrong when the others' turn comes.
         let peaks = self.alternates().then(|| self.peaks.over(demands));
         let placed = peaks.as_deref().unwrap_or(demands);
-        let assignment = assign_homes(placed, domains, Some(present), &self.config.mapper);
-        let mut homes = present.in_order();
-        let moved = assignment.homes.into_iter().filter_map(|(table, to)| {
-            let from = homes.find(table);
-            (from != Some(&to)).then(|| Move {
-                table,
-                from: from.cloned(),
-                to: Some(to),
-            })
-        });
-        let whole = weigh(moved.collect())?;
-        let most = match self.config.trigger.max_cold {
-            Some(part) => warmth.all() * part,
-            None => return Some(whole),
-        };
-        if must_all || !self.by_time() || warmth.cold_by(&whole.moves) <= most {
-            return Some(whole);
-        }
-        weigh(warmth.part(&whole.moves, demands, present, domains, most))
+        let (current, mapper) = (Some(&*self.placement), &self.config.mapper);
+        let homes = assign_homes(placed, &self.domains, current, mapper).homes;
+        // Both are in id order.
+        let homes = homes.into_values().collect();
+        Candidate::new(seen, homes, &self.domains, &self.trigger)
     }
 
     /// The tables whose number of homes is wrong in the sense of `misfit(wanted, has)`, hottest first.
@@ -589,26 +566,19 @@ impl Planner {
         misfits.into_iter().map(|demand| demand.table).collect()
     }
 
-    /// How many homes a placed table has, and would have under the candidate.
-    fn homes_of(&self, table: TableId, candidate: &Candidate) -> (usize, usize) {
-        let before = self.placement.homes(table);
-        let after = moved_to(&candidate.moves, table).or(before);
-        (before.map_or(0, Homes::len), after.map_or(0, Homes::len))
-    }
-
-    fn under_present(&self, demands: &[Demand]) -> Balance {
-        under(&self.placement, demands, &self.domains)
+    fn balance_of(&self, seen: &Seen, demands: &[Demand]) -> Balance {
+        loads(demands, &seen.homes, &self.domains).balance()
     }
 
     /// Counts anew what each domain is asked for, by the slow window.
     fn tally_loads(&mut self, seen: &Seen) {
         self.tallies.clear_loads(&self.domains);
-        let mut homes = self.placement.in_order();
         for demand in &seen.slow {
-            if let Some(homes) = homes.find(demand.table) {
+            if let Some(homes) = self.placement.homes(demand.table) {
                 self.tallies.add_load(homes, demand.load);
             }
         }
-        self.expected = total(&seen.slow) / self.placement.iter().len().max(1) as f64;
+        let all: f64 = seen.slow.iter().map(|demand| demand.load).sum();
+        self.expected = all / self.placement.iter().len().max(1) as f64;
     }
 }

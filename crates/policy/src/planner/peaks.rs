@@ -58,10 +58,9 @@ impl Peaks {
 
     /// `demands` with the peaks for loads, where those are higher.
     pub(super) fn over(&self, demands: &[Demand]) -> Vec<Demand> {
+        let peak = |table| self.of.get(&table).copied().unwrap_or(0.0);
         let raised = demands.iter().map(|demand| Demand {
-            load: demand
-                .load
-                .max(self.of.get(&demand.table).copied().unwrap_or(0.0)),
+            load: demand.load.max(peak(demand.table)),
             ..*demand
         });
         raised.collect()

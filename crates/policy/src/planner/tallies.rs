@@ -2,129 +2,95 @@
 
 use chiplet_topology::DomainId;
 
-use crate::{DomainSpec, DomainTally, Homes, PlaceBy, assign_home};
+use crate::{DomainSpec, DomainTally, Homes, assign_home};
 
-/// Less than this, in bytes per second, is what rounding leaves of a domain's traffic when a hot table is taken off.
-/// It must not make an empty domain look busier than one that is full of idle tables.
-const NO_TRAFFIC: f64 = 1.0;
+/// Less than this part of a table's load is what rounding leaves of a domain's when the table is taken off. It must not
+/// make an empty domain look busier than one that is full of idle tables.
+const ROUNDING: f64 = 1e-9;
 
-/// The same in core-seconds per second.
-const NO_LOAD: f64 = 1e-9;
-
-/// A tally for each domain.
+/// A tally for each domain, sorted by id, each domain once.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Tallies {
-    placing: PlaceBy,
-    /// Sorted by id, each domain once.
-    list: Vec<DomainTally>,
-    /// Bytes of each one's cache, 0 if unknown.
-    caches: Vec<u64>,
-    /// The package of each.
-    packages: Vec<u32>,
-}
+pub(super) struct Tallies(Vec<DomainTally>);
 
 impl Tallies {
-    /// All empty.
-    pub(super) fn new(domains: &[DomainSpec], placing: PlaceBy) -> Self {
-        let mut domains = domains.to_vec();
-        domains.sort_by_key(|spec| spec.id);
-        domains.dedup_by_key(|spec| spec.id);
+    /// All empty. Caches count where tables are placed by time.
+    pub(super) fn new(domains: &[DomainSpec], by_time: bool) -> Self {
+        let cache_of = |spec: &DomainSpec| if by_time { spec.cache_bytes } else { 0 };
         let empty = |spec: &DomainSpec| DomainTally {
-            id: spec.id,
-            cores: spec.cores,
-            speed: spec.speed,
+            spec: DomainSpec {
+                cache_bytes: cache_of(spec),
+                ..*spec
+            },
             load: 0.0,
             bytes: 0.0,
             tables: 0,
         };
-        Self {
-            placing,
-            list: domains.iter().map(empty).collect(),
-            caches: domains.iter().map(|spec| spec.cache_bytes).collect(),
-            packages: domains.iter().map(|spec| spec.package).collect(),
-        }
+        let mut list: Vec<DomainTally> = domains.iter().map(empty).collect();
+        list.sort_by_key(|tally| tally.spec.id);
+        list.dedup_by_key(|tally| tally.spec.id);
+        Self(list)
     }
 
-    /// A home for a new table of `size_bytes`. Where tables are placed by time and the package that holds its memory is
-    /// known: in that package, unless only another one's cache has room for it.
+    /// A home for a new table of `size_bytes`. If the package that holds its memory is known: in that package, unless
+    /// only another one's cache has room for it.
     pub(super) fn home(&self, size_bytes: u64, package: Option<u32>) -> Homes {
-        let anywhere = assign_home(&self.list);
-        let Some(package) = package.filter(|_| self.placing == PlaceBy::Time) else {
-            return anywhere;
+        let anywhere = assign_home(&self.0).expect("a planner has domains");
+        let is_near = |tally: &&DomainTally| {
+            tally.spec.cores > 0 && package.is_some_and(|package| package == tally.spec.package)
         };
-        let near = self.list.iter().zip(&self.packages);
-        let near = near.filter(|&(tally, &of)| tally.cores > 0 && of == package);
-        let near: Vec<DomainTally> = near.map(|(tally, _)| *tally).collect();
-        if near.is_empty() {
-            return anywhere;
-        }
-        let nearest = assign_home(&near);
-        let room = |homes: &Homes| self.has_room(homes.main().domain, size_bytes);
-        match room(&anywhere) && !room(&nearest) {
-            true => anywhere,
-            false => nearest,
-        }
-    }
-
-    /// Whether the cache of `domain` holds so many bytes besides.
-    fn has_room(&self, domain: DomainId, size_bytes: u64) -> bool {
-        let position = self.list.binary_search_by_key(&domain, |tally| tally.id);
-        let position = position.expect("homes are among the planner's domains");
-        match self.caches[position] {
-            0 => true,
-            cache => self.list[position].bytes + size_bytes.min(cache) as f64 <= cache as f64,
-        }
+        let has_room = |tally: &DomainTally| {
+            let cache = tally.spec.cache_bytes;
+            cache == 0 || tally.bytes + asked(tally, size_bytes) <= cache as f64
+        };
+        let home = match assign_home(self.0.iter().filter(is_near)) {
+            Some(nearest) if has_room(nearest) || !has_room(anywhere) => nearest,
+            _ => anywhere,
+        };
+        Homes::single(home.spec.id)
     }
 
     /// Nothing is asked for, and the domains have these cores.
     pub(super) fn clear_loads(&mut self, domains: &[DomainSpec]) {
         for spec in domains {
-            let position = self.list.binary_search_by_key(&spec.id, |tally| tally.id);
-            if let Ok(position) = position {
-                self.list[position].cores = spec.cores;
-            }
+            let tally = self.on(spec.id);
+            (tally.spec.cores, tally.load) = (spec.cores, 0.0);
         }
-        self.list.iter_mut().for_each(|tally| tally.load = 0.0);
     }
 
     /// Each domain is asked for as much as there.
     #[cfg(test)]
     pub(super) fn take_loads(&mut self, other: &Self) {
-        for (own, other) in self.list.iter_mut().zip(&other.list) {
+        for (own, other) in self.0.iter_mut().zip(&other.0) {
             own.load = other.load;
-            own.cores = other.cores;
+            own.spec.cores = other.spec.cores;
         }
     }
 
     /// Counts more load on the homes of a table that is counted there.
     pub(super) fn add_load(&mut self, homes: &Homes, load: f64) {
         for home in homes {
-            self.on(home.domain, 0).0.load += load * home.share();
+            self.on(home.domain).load += load * home.share();
         }
     }
 
     /// Counts a table on its homes.
     pub(super) fn add(&mut self, homes: &Homes, load: f64, size_bytes: u64) {
+        self.add_load(homes, load);
         for home in homes {
-            let (tally, bytes) = self.on(home.domain, size_bytes);
-            tally.load += load * home.share();
-            tally.bytes += bytes;
+            let tally = self.on(home.domain);
+            tally.bytes += asked(tally, size_bytes);
             tally.tables += 1;
         }
     }
 
     /// Counts it off.
     pub(super) fn remove(&mut self, homes: &Homes, load: f64, size_bytes: u64) {
-        let nothing = match self.placing {
-            PlaceBy::Time => NO_LOAD,
-            PlaceBy::Traffic => NO_TRAFFIC,
-        };
+        self.add_load(homes, -load);
         for home in homes {
-            let (tally, bytes) = self.on(home.domain, size_bytes);
-            tally.load -= load * home.share();
-            tally.bytes -= bytes;
+            let tally = self.on(home.domain);
+            tally.bytes -= asked(tally, size_bytes);
             tally.tables -= 1;
-            if tally.load < nothing {
+            if tally.load < load * ROUNDING {
                 tally.load = 0.0;
             }
         }
@@ -132,23 +98,20 @@ impl Tallies {
 
     /// A table with these homes has another size.
     pub(super) fn resize(&mut self, homes: &Homes, before: u64, now: u64) {
-        for home in homes {
-            let (tally, bytes) = self.on(home.domain, before);
-            tally.bytes -= bytes;
-            let (tally, bytes) = self.on(home.domain, now);
-            tally.bytes += bytes;
-        }
+        self.remove(homes, 0.0, before);
+        self.add(homes, 0.0, now);
     }
 
-    /// The domain's tally, and the bytes that a table of this size counts for there: where tables are placed by time,
-    /// what its cache can hold.
-    fn on(&mut self, domain: DomainId, size_bytes: u64) -> (&mut DomainTally, f64) {
-        let position = self.list.binary_search_by_key(&domain, |tally| tally.id);
-        let position = position.expect("homes are among the planner's domains");
-        let bytes = match self.caches[position] {
-            cache if cache > 0 && self.placing == PlaceBy::Time => size_bytes.min(cache),
-            _ => size_bytes,
-        };
-        (&mut self.list[position], bytes as f64)
+    fn on(&mut self, domain: DomainId) -> &mut DomainTally {
+        let at = self.0.binary_search_by_key(&domain, |tally| tally.spec.id);
+        &mut self.0[at.expect("homes are among the planner's domains")]
+    }
+}
+
+/// The bytes that a table of this size counts for: what the domain's cache can hold of it, if that is known.
+fn asked(tally: &DomainTally, size_bytes: u64) -> f64 {
+    match tally.spec.cache_bytes {
+        0 => size_bytes as f64,
+        cache => size_bytes.min(cache) as f64,
     }
 }

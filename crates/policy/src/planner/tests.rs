@@ -44,7 +44,7 @@ fn a_look_sees_the_tables_in_use() {
                 planner.record(table(slot * 7), Time::from_secs(second), usage(10));
             });
         }
-        planner.tick(Time::from_secs(second), &[]);
+        planner.tick(Time::from_secs(second));
         seen.push(planner.see(planner.latest).slow.len());
     }
     assert_eq!((seen[0], seen[59], seen[100]), (100, 100, 100));
@@ -112,7 +112,7 @@ proptest! {
                     }
                     None
                 }
-                Act::Tick(seconds) => planner.tick(Time::from_secs(now + seconds), &[]),
+                Act::Tick(seconds) => planner.tick(Time::from_secs(now + seconds)),
                 Act::Cores(cores) => planner.resize(Time::from_secs(now), &cores),
             });
             if let Act::Tick(seconds) = act {
@@ -123,7 +123,7 @@ proptest! {
             prop_assert_eq!(few.placement(), all.placement());
             prop_assert_eq!(few.home_for(1 << 20), all.home_for(1 << 20));
             // Counted move by move it is what a count of everything gives.
-            let mut counted = Tallies::new(&few.domains, placing);
+            let mut counted = Tallies::new(&few.domains, by_time);
             for (table, homes) in few.placement.iter() {
                 counted.add(homes, 0.0, few.memories.of(table).0);
             }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use chiplet_policy::{
     Assignment, Demand, DomainSpec, Home, Homes, MapperConfig, PlaceBy, Placement, PlannerConfig,
-    TableId, Time, Usage,
+    TableId, Time, TriggerConfig, Usage,
 };
 use chiplet_topology::DomainId;
 use proptest::prelude::*;
@@ -67,27 +67,17 @@ pub fn usage(bytes: u64) -> Usage {
 }
 
 /// Equal domains.
-pub fn domains(count: u32, cores: u32, capacity: Option<f64>) -> Vec<DomainSpec> {
-    (0..count)
-        .map(|id| DomainSpec {
-            capacity,
-            ..DomainSpec::new(DomainId(id), cores)
-        })
-        .collect()
+pub fn domains(count: u32, cores: u32) -> Vec<DomainSpec> {
+    let domain = |id| DomainSpec::new(DomainId(id), cores);
+    (0..count).map(domain).collect()
 }
 
 /// Domains of any sizes, with gaps between their ids.
 pub fn any_domains() -> impl proptest::strategy::Strategy<Value = Vec<DomainSpec>> {
-    let capacity = proptest::option::of(1.0..2_000.0);
-    proptest::collection::vec((1_u32..=16, capacity), 1..20).prop_map(|specs| {
-        specs
-            .into_iter()
-            .zip(0..)
-            .map(|((cores, capacity), position)| DomainSpec {
-                capacity,
-                ..DomainSpec::new(DomainId(3 * position + 1), cores)
-            })
-            .collect()
+    proptest::collection::vec(1_u32..=16, 1..20).prop_map(|specs| {
+        let domain =
+            |(position, cores): (u32, u32)| DomainSpec::new(DomainId(3 * position + 1), cores);
+        (0..).zip(specs).map(domain).collect()
     })
 }
 
@@ -114,4 +104,25 @@ pub fn assert_valid(homes: &Homes, domains: &[DomainSpec]) {
         assert!(home.weight > 0);
         assert!(domains.iter().any(|spec| spec.id == home.domain));
     }
+}
+
+/// The strain at which the pause is a whole horizon: each step above the burst doubles it.
+pub fn most_strain(config: &TriggerConfig) -> u32 {
+    let cooldown = config.cooldown.expect("placements change");
+    let longest = config.horizon.max(cooldown);
+    let mut pause = cooldown;
+    let mut strain = config.burst.expect("there is a brake");
+    while pause < longest {
+        // One of zero could be doubled for ever.
+        pause = 2 * pause.max(longest / 1024).max(Duration::from_nanos(1));
+        strain += 1;
+    }
+    strain
+}
+
+/// The most remaps in a run of this length, whatever the load does: the bound that `src/trigger.rs` proves.
+pub fn most_remaps(config: &TriggerConfig, run: Duration) -> u64 {
+    let cooldown = config.cooldown.expect("placements change");
+    let horizon = config.horizon.max(cooldown).as_nanos().max(1);
+    2 * (run.as_nanos() / horizon) as u64 + u64::from(most_strain(config)) + 1
 }

@@ -118,7 +118,7 @@ fn by_traffic_memory_does_not_count() {
         let homes = planner.add_table_on(table(slot), MIB, Some(1));
         assert_eq!(homes, plain.add_table(table(slot), MIB));
     }
-    assert!(planner.tick(Time::from_secs(60), &[]).is_none());
+    assert!(planner.tick(Time::from_secs(60)).is_none());
 }
 
 /// Package 0 has no workers any more: table 0 lives in package 1, and its memory in package 0.
@@ -138,7 +138,7 @@ fn read(planner: &mut Planner, seconds: std::ops::RangeInclusive<u64>, bytes: u6
         let now = Time::from_secs(second);
         let busy = Duration::from_millis(100);
         planner.record(table(0), now, Usage { busy, bytes });
-        let _ = planner.tick(now, &[]);
+        let _ = planner.tick(now);
     }
 }
 
@@ -190,7 +190,7 @@ fn spread(budget: u64) -> ([usize; 2], Planner) {
         let busy = Duration::from_secs(32);
         let bytes = 1 << 30;
         planner.record(table(0), now, Usage { busy, bytes });
-        let _ = planner.tick(now, &[]);
+        let _ = planner.tick(now);
     }
     let placement = planner.placement();
     let homes = placement.homes(table(0)).expect("it was added");

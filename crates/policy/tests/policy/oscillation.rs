@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use chiplet_policy::{PlaceBy, Planner, RemapReason, TriggerConfig};
 use proptest::prelude::*;
 
-use crate::common::{any_placing, at, domains, planned_by, secs, table, usage};
+use crate::common::{any_placing, at, domains, most_remaps, planned_by, secs, table, usage};
 
 const MIB: u64 = 1 << 20;
 const TABLES: u32 = 16;
@@ -31,7 +31,7 @@ fn any_hot_set() -> impl Strategy<Value = HotSet> {
 }
 
 fn planner(domain_count: u32, placing: PlaceBy) -> Planner {
-    let mut planner = Planner::new(planned_by(placing), domains(domain_count, 8, None));
+    let mut planner = Planner::new(planned_by(placing), domains(domain_count, 8));
     for slot in 0..TABLES {
         planner.add_table(table(slot), MIB);
     }
@@ -43,7 +43,7 @@ fn alternate(planner: &mut Planner, sets: &[HotSet], period: u64, run: u64) -> V
     (1..=run)
         .filter(|&now| {
             sets[(now / period) as usize % sets.len()].record(planner, now);
-            planner.tick(at(now), &[]).is_some()
+            planner.tick(at(now)).is_some()
         })
         .collect()
 }
@@ -77,7 +77,7 @@ proptest! {
         // In every stretch, not only from the start.
         for (index, &first) in remaps.iter().enumerate() {
             for (count, &last) in (1..).zip(&remaps[index..]) {
-                let most = TriggerConfig::default().most_remaps(secs(last - first));
+                let most = most_remaps(&TriggerConfig::default(), secs(last - first));
                 prop_assert!(count <= most, "{remaps:?}");
             }
         }
@@ -97,7 +97,7 @@ proptest! {
         let (mut left, mut last, mut returned) = (BTreeMap::new(), 0, false);
         for now in 1..=1_500 {
             sets[(now / period) as usize % sets.len()].record(&mut planner, now);
-            let Some(remap) = planner.tick(at(now), &[]) else {
+            let Some(remap) = planner.tick(at(now)) else {
                 continue;
             };
             let pause = match remap.reason {
@@ -134,7 +134,7 @@ proptest! {
         let patience = 2 * config.horizon.as_secs();
         for now in history + 1..=history + patience {
             sets[2].record(&mut planner, now);
-            planner.tick(at(now), &[]);
+            planner.tick(at(now));
         }
         // Eight equally hot tables on four domains: perfect balance exists.
         let (fast, slow) = planner.balance(at(history + patience));
@@ -154,7 +154,7 @@ proptest! {
         alternate(&mut planner, &[before], 1, calm);
         let first = (calm + 1..=calm + 11).find(|&now| {
             after.record(&mut planner, now);
-            planner.tick(at(now), &[]).is_some()
+            planner.tick(at(now)).is_some()
         });
         let fast = planner.balance(at(calm + 11)).0;
         prop_assert!(
@@ -201,7 +201,7 @@ fn taking_turns(cores: f64, turn: u64, run: u64) -> [f64; 2] {
     let mut still = planned_by(PlaceBy::Time);
     still.trigger.cooldown = None;
     let mut planners = [still, planned_by(PlaceBy::Time)].map(|config| {
-        let mut planner = Planner::new(config, domains(12, 8, None));
+        let mut planner = Planner::new(config, domains(12, 8));
         for slot in 0..12 {
             planner.add_table(table(slot), MIB);
         }
@@ -226,7 +226,7 @@ fn taking_turns(cores: f64, turn: u64, run: u64) -> [f64; 2] {
             for asked in asked {
                 *waits += asked * chiplet_policy::predicted_wait(8, asked / 8.0);
             }
-            planner.tick(at(now), &[]);
+            planner.tick(at(now));
         }
         load += 6.0 * cores;
     }

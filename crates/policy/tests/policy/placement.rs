@@ -28,7 +28,7 @@ fn any_placement() -> impl Strategy<Value = BTreeMap<TableId, Homes>> {
 proptest! {
     #[test]
     fn homes_are_sorted_and_their_weights_make_a_whole(homes in any_homes()) {
-        assert_valid(&homes, &domains(12, 8, None));
+        assert_valid(&homes, &domains(12, 8));
         prop_assert!(homes.contains(homes.main().domain));
     }
 

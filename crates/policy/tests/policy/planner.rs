@@ -1,6 +1,6 @@
 //! The planner as its owner uses it: tables come and go, traffic changes, time goes by.
 
-use chiplet_policy::{Homes, Planner, Rates, Remap, RemapReason, Time};
+use chiplet_policy::{Homes, PlaceBy, Planner, Rates, Remap, RemapReason, Time};
 use chiplet_topology::DomainId;
 use proptest::prelude::*;
 
@@ -11,7 +11,7 @@ use crate::common::{
 pub const MIB: u64 = 1 << 20;
 
 pub fn planner(domain_count: u32, tables: u32) -> Planner {
-    let mut planner = Planner::new(planned_by_traffic(), domains(domain_count, 8, None));
+    let mut planner = Planner::new(planned_by_traffic(), domains(domain_count, 8));
     for slot in 0..tables {
         planner.add_table(table(slot), MIB);
     }
@@ -19,16 +19,11 @@ pub fn planner(domain_count: u32, tables: u32) -> Planner {
 }
 
 /// One second in which table `i` pulls `bytes[i]`.
-pub fn second(
-    planner: &mut Planner,
-    now: u64,
-    bytes: &[u64],
-    caps: &[Option<f64>],
-) -> Option<Remap> {
+pub fn second(planner: &mut Planner, now: u64, bytes: &[u64]) -> Option<Remap> {
     for (slot, &bytes) in (0..).zip(bytes) {
         planner.record(table(slot), at(now), usage(bytes));
     }
-    planner.tick(at(now), caps)
+    planner.tick(at(now))
 }
 
 #[derive(Clone, Debug)]
@@ -36,7 +31,7 @@ enum Act {
     Add(u32, u64),
     Remove(u32),
     Record(u32, u64),
-    Tick(u64, Option<f64>),
+    Tick(u64),
 }
 
 fn any_act() -> impl Strategy<Value = Act> {
@@ -44,7 +39,7 @@ fn any_act() -> impl Strategy<Value = Act> {
         (0_u32..30, 0_u64..1 << 30).prop_map(|(slot, size)| Act::Add(slot, size)),
         (0_u32..30).prop_map(Act::Remove),
         (0_u32..30, 0_u64..1 << 34).prop_map(|(slot, bytes)| Act::Record(slot, bytes)),
-        (0_u64..20, proptest::option::of(1e6..1e10)).prop_map(|(dt, cap)| Act::Tick(dt, cap)),
+        (0_u64..20).prop_map(Act::Tick),
     ]
 }
 
@@ -54,7 +49,7 @@ proptest! {
         acts in proptest::collection::vec(any_act(), 1..150),
         placing in any_placing(),
     ) {
-        let specs = domains(5, 4, None);
+        let specs = domains(5, 4);
         let mut planner = Planner::new(planned_by(placing), specs.clone());
         let mut now = 0;
         for act in acts {
@@ -76,9 +71,9 @@ proptest! {
                     planner.record(table(slot), at(now), usage(bytes));
                     false
                 }
-                Act::Tick(dt, cap) => {
+                Act::Tick(dt) => {
                     now += dt;
-                    let remap = planner.tick(at(now), &[cap; 5]);
+                    let remap = planner.tick(at(now));
                     if let Some(remap) = &remap {
                         prop_assert!(!remap.moves.is_empty());
                         prop_assert_eq!(&remap.moves, &remap.placement.diff(&old));
@@ -105,7 +100,7 @@ proptest! {
         placing in any_placing(),
     ) {
         let run = || {
-            let mut planner = Planner::new(planned_by(placing), domains(5, 4, None));
+            let mut planner = Planner::new(planned_by(placing), domains(5, 4));
             let (mut now, mut remaps) = (0, Vec::new());
             for act in acts.clone() {
                 match act {
@@ -114,9 +109,9 @@ proptest! {
                     }
                     Act::Remove(slot) => planner.remove_table(table(slot)),
                     Act::Record(slot, bytes) => planner.record(table(slot), at(now), usage(bytes)),
-                    Act::Tick(dt, cap) => {
+                    Act::Tick(dt) => {
                         now += dt;
-                        let remap = planner.tick(at(now), &[cap]);
+                        let remap = planner.tick(at(now));
                         remaps.extend(remap.map(|remap| (remap.placement, remap.reason)));
                     }
                 }
@@ -133,7 +128,7 @@ proptest! {
     ) {
         let mut planner = planner(domain_count, bytes.len() as u32);
         let remaps = (1..200)
-            .filter(|&now| second(&mut planner, now, &bytes, &[]).is_some())
+            .filter(|&now| second(&mut planner, now, &bytes).is_some())
             .count();
         prop_assert!(remaps <= 1, "{remaps}");
     }
@@ -160,7 +155,6 @@ fn many_new_tables_do_not_all_go_to_the_domain_with_the_least_traffic() {
             &mut planner,
             now,
             &[100 * MIB, 100 * MIB, 100 * MIB, 90 * MIB],
-            &[],
         );
     }
     let mut new_on = [0; 4];
@@ -172,16 +166,12 @@ fn many_new_tables_do_not_all_go_to_the_domain_with_the_least_traffic() {
 }
 
 #[test]
-fn nothing_moves_before_the_first_cooldown_or_below_the_least_traffic() {
+fn nothing_moves_before_the_first_cooldown() {
     let mut early = planner(2, 4);
     for now in 1..10 {
-        assert!(second(&mut early, now, &[900 * MIB, 0, 900 * MIB, 0], &[]).is_none());
+        assert!(second(&mut early, now, &[900 * MIB, 0, 900 * MIB, 0]).is_none());
     }
-    assert!(second(&mut early, 10, &[900 * MIB, 0, 900 * MIB, 0], &[]).is_some());
-    let mut trickle = planner(2, 4);
-    for now in 1..300 {
-        assert!(second(&mut trickle, now, &[MIB, 0, MIB, 0], &[]).is_none());
-    }
+    assert!(second(&mut early, 10, &[900 * MIB, 0, 900 * MIB, 0]).is_some());
 }
 
 #[test]
@@ -192,7 +182,7 @@ fn a_small_lasting_imbalance_is_left_to_the_slow_window() {
         .map(|slot| if slot % 2 == 0 { 33 } else { 17 } * MIB)
         .collect();
     let remap = (1..200)
-        .find_map(|now| second(&mut planner, now, &bytes, &[]))
+        .find_map(|now| second(&mut planner, now, &bytes))
         .expect("30 % is over the slow threshold");
     let RemapReason::SlowImbalance { before, after } = remap.reason else {
         panic!("{}", remap.reason);
@@ -213,7 +203,7 @@ fn old_traffic_in_the_slow_window_does_not_undo_what_the_fast_one_did() {
     let mut remaps = Vec::new();
     for now in 1..=300 {
         let bytes = if now <= 150 { hot(0) } else { hot(1) };
-        if let Some(remap) = second(&mut planner, now, &bytes, &[]) {
+        if let Some(remap) = second(&mut planner, now, &bytes) {
             remaps.push((now, remap.reason));
         }
     }
@@ -234,7 +224,7 @@ fn the_slow_window_never_asks_for_what_the_fast_one_would_lose_by() {
         } else {
             [100, 1, 300, 1]
         };
-        if let Some(remap) = second(&mut planner, now, &bytes.map(|mib| mib * MIB), &[]) {
+        if let Some(remap) = second(&mut planner, now, &bytes.map(|mib| mib * MIB)) {
             remaps.push((now, remap.reason));
         }
     }
@@ -268,7 +258,7 @@ fn a_table_with_60_percent_of_all_traffic_grows_over_the_machine_though_its_traf
                 homes.iter().map(served).sum::<f64>() as u64
             })
             .collect();
-        if let Some(remap) = second(&mut planner, now, &bytes, &[Some(capacity); 12]) {
+        if let Some(remap) = second(&mut planner, now, &bytes) {
             remaps.push((now, remap.reason.to_string()));
         }
     }
@@ -285,15 +275,18 @@ fn a_table_with_60_percent_of_all_traffic_grows_over_the_machine_though_its_traf
 
 #[test]
 fn a_table_that_has_cooled_down_goes_back_to_one_home() {
-    let mut planner = planner(4, 9);
-    let capacity = [Some(200.0 * MIB as f64); 4];
+    // By time, where it is known what a home can serve.
+    let mut planner = Planner::new(planned_by(PlaceBy::Time), domains(4, 8));
+    for slot in 0..9 {
+        planner.add_table(table(slot), MIB);
+    }
     let mut reasons = Vec::new();
     for now in 1..=400 {
-        // What it loses the others gain, so that no imbalance gives the cue.
-        let (hot, others) = if now < 100 { (400, 12) } else { (75, 30) };
+        // 21 cores and half a core each; later all are alike.
+        let (hot, others) = if now < 100 { (2_000, 48) } else { (100, 100) };
         let mut bytes = [others * MIB; 9];
         bytes[0] = hot * MIB;
-        if let Some(remap) = second(&mut planner, now, &bytes, &capacity) {
+        if let Some(remap) = second(&mut planner, now, &bytes) {
             reasons.push((now, remap.reason));
         }
         if now == 99 {
@@ -326,7 +319,7 @@ fn a_domain_whose_hot_tables_were_removed_is_the_first_to_get_a_new_one() {
     let mut planner = planner(3, 6);
     let bytes = [0, 0, 105_938_923, 0, 0, 1_686_606];
     for now in 1..=18 {
-        second(&mut planner, now, &bytes, &[]);
+        second(&mut planner, now, &bytes);
     }
     // Taken off one by one, their traffics leave a rounding error behind, and that is no traffic.
     planner.remove_table(table(2));
@@ -386,13 +379,12 @@ fn snapshots_stay_as_they_were() {
 }
 
 #[test]
-fn time_that_runs_backwards_and_odd_capacities_do_no_harm() {
+fn time_that_runs_backwards_does_no_harm() {
     let mut planner = planner(2, 4);
-    let odd = [Some(f64::NAN), Some(-1.0), Some(f64::INFINITY)];
     for now in [50, 10, 70, 0] {
-        second(&mut planner, now, &[900 * MIB, 0, 900 * MIB, 0], &odd);
+        second(&mut planner, now, &[900 * MIB, 0, 900 * MIB, 0]);
     }
-    assert!(planner.tick(Time::MAX, &[]).is_none());
+    assert!(planner.tick(Time::MAX).is_none());
     assert_eq!(planner.placement().iter().len(), 4);
 }
 

@@ -42,7 +42,7 @@ proptest! {
         count in 1_u32..9,
         placing in any_placing(),
     ) {
-        let domains = domains(count, 8, None);
+        let domains = domains(count, 8);
         let config = MapperConfig::new().placing(placing);
         let plain = demands(loads);
         let demands: Vec<Demand> = plain
@@ -59,37 +59,6 @@ proptest! {
             prop_assert_eq!(homes.len(), wanted[index]);
             let least = (demand.least_homes.max(1) as usize).min(domains.len());
             prop_assert_eq!(wanted[index], alone[index].max(least));
-        }
-    }
-
-    /// Where bytes decide, on a full machine whose caches are known, they decide between boards with all homes.
-    #[test]
-    fn bytes_take_no_home_away(
-        tables in proptest::collection::vec((0.01..4.0, 0.0..50.0, 1_u64..300, 1_u32..5), 1..24),
-        read in 1_usize..4,
-        count in 1_u32..7,
-    ) {
-        let domains: Vec<DomainSpec> = domains(count, 8, None)
-            .into_iter()
-            .map(|spec| DomainSpec { cache_bytes: 32 << 20, ..spec })
-            .collect();
-        let asked: f64 = tables.iter().map(|table| table.0).sum();
-        let full = f64::from(count * 8) / asked;
-        // Some tables' traffic is not known.
-        let demands: Vec<Demand> = (0..)
-            .zip(&tables)
-            .map(|(slot, &(load, traffic, size, least_homes))| Demand {
-                traffic: if (slot as usize).is_multiple_of(read) { traffic * 1e9 } else { 0.0 },
-                size: size << 20,
-                least_homes,
-                ..Demand::new(table(slot), load * full)
-            })
-            .collect();
-        let assignment = assign_homes(&demands, &domains, None, &MapperConfig::default());
-        for demand in &demands {
-            let homes = &assignment.homes[&demand.table];
-            assert_valid(homes, &domains);
-            prop_assert!(homes.len() >= (demand.least_homes as usize).min(domains.len()));
         }
     }
 
@@ -125,7 +94,7 @@ proptest! {
         least in proptest::collection::vec(1_u32..5, 1..60),
         count in 1_u32..9,
     ) {
-        let domains = domains(count, 8, None);
+        let domains = domains(count, 8);
         let demands: Vec<Demand> = demands(vec![0.0; least.len()])
             .into_iter()
             .zip(least)
@@ -149,7 +118,7 @@ proptest! {
         lost in 0_u32..6,
         idle in any::<bool>(),
     ) {
-        let before = domains(6, 8, None);
+        let before = domains(6, 8);
         let load = if idle { 0.0 } else { 0.4 };
         let demands = replicated(vec![load; tables], copies);
         let config = MapperConfig::default();
@@ -167,7 +136,7 @@ proptest! {
 
 #[test]
 fn two_replicas_of_twelve_cold_tables_lie_evenly_on_three_domains() {
-    let domains = domains(3, 4, None);
+    let domains = domains(3, 4);
     let homes = assign_homes(
         &replicated([0.0; 12], 2),
         &domains,
@@ -183,7 +152,7 @@ fn two_replicas_of_twelve_cold_tables_lie_evenly_on_three_domains() {
 
 #[test]
 fn more_than_the_least_only_while_it_is_hot() {
-    let domains = domains(6, 8, None);
+    let domains = domains(6, 8);
     let config = MapperConfig::default();
     let mut current = Placement::default();
     let mut count = |load: f64| {
@@ -201,7 +170,7 @@ fn more_than_the_least_only_while_it_is_hot() {
 
 #[test]
 fn a_replica_more_or_fewer_keeps_the_others() {
-    let domains = domains(5, 8, None);
+    let domains = domains(5, 8);
     let config = MapperConfig::default();
     for load in [0.0, 1.0] {
         let with = |copies| replicated([load; 10], copies);
@@ -220,10 +189,10 @@ fn a_replica_more_or_fewer_keeps_the_others() {
 fn a_domain_that_joins_gets_its_part_of_the_homes() {
     let config = MapperConfig::default();
     let demands = replicated([1.0; 12], 2);
-    let three = placed(&assign_homes(&demands, &domains(3, 8, None), None, &config));
-    let four = assign_homes(&demands, &domains(4, 8, None), Some(&three), &config);
+    let three = placed(&assign_homes(&demands, &domains(3, 8), None, &config));
+    let four = assign_homes(&demands, &domains(4, 8), Some(&three), &config);
     let moves = gained(&three, &placed(&four));
-    let on_new = counts(&four.homes, &domains(4, 8, None))[3];
+    let on_new = counts(&four.homes, &domains(4, 8))[3];
     assert!(
         (3..=6).contains(&on_new) && moves <= on_new + 2,
         "{moves} {on_new}"
@@ -237,7 +206,7 @@ fn a_domain_that_joins_gets_its_part_of_the_homes() {
 
 #[test]
 fn domains_without_cores_are_no_homes() {
-    let mut domains = domains(4, 8, None);
+    let mut domains = domains(4, 8);
     domains[1].cores = 0;
     let homes = assign_homes(
         &replicated([1.0, 0.0], 9),
@@ -252,28 +221,10 @@ fn domains_without_cores_are_no_homes() {
     }
 }
 
-#[test]
-fn the_largest_number_counts_of_a_table_that_is_named_twice() {
-    let domains = domains(4, 8, None);
-    let mut demands = replicated([1.0], 3);
-    demands.push(Demand::new(table(0), 1.0));
-    let config = MapperConfig::default();
-    assert_eq!(
-        assign_homes(&demands, &domains, None, &config).homes[&table(0)].len(),
-        3
-    );
-}
-
 /// Loads too small to be divided still have all their homes.
 #[test]
 fn the_least_load_there_is_has_its_homes() {
     let demands = replicated([5e-324, 1e-320, 1e18], 3);
-    let homes = assign_homes(
-        &demands,
-        &domains(4, 8, None),
-        None,
-        &MapperConfig::default(),
-    )
-    .homes;
+    let homes = assign_homes(&demands, &domains(4, 8), None, &MapperConfig::default()).homes;
     assert!(homes.values().all(|homes| homes.len() >= 3));
 }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use crate::common::{at, domains, planned_by_traffic, table, usage};
 
 fn planner(domain_count: u32, tables: u32) -> Planner {
-    let mut planner = Planner::new(planned_by_traffic(), domains(domain_count, 8, None));
+    let mut planner = Planner::new(planned_by_traffic(), domains(domain_count, 8));
     for slot in 0..tables {
         planner.add_table(table(slot), 1 << 20);
     }
@@ -52,7 +52,7 @@ fn a_domain_that_comes_back_gets_its_share_of_the_traffic() {
         for slot in 0..4 {
             planner.record(table(slot), at(second), usage(1 << 30));
         }
-        planner.tick(at(second), &[None, None]);
+        planner.tick(at(second));
     }
     let remap = planner
         .resize(at(70), &[8, 8])
@@ -86,7 +86,7 @@ proptest! {
             }
             // A second look at the same machine moves nothing.
             prop_assert!(planner.resize(at(now), &cores).is_none());
-            planner.tick(at(now + 1), &[None; 5]);
+            planner.tick(at(now + 1));
             for (table, homes) in planner.placement().iter() {
                 for home in homes {
                     prop_assert!(cores[home.domain.0 as usize] > 0, "{} moved to {}", table, homes);

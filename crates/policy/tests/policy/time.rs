@@ -31,18 +31,17 @@ pub fn with_caches(count: u32, cores: u32) -> Vec<DomainSpec> {
         .collect()
 }
 
-/// A load in core-seconds per second, a size, and bytes per second.
-fn any_demand() -> impl Strategy<Value = (f64, u64, f64)> {
+/// A load in core-seconds per second, and a size.
+fn any_demand() -> impl Strategy<Value = (f64, u64)> {
     let load = prop_oneof![2 => Just(0.0), 5 => 0.0..0.5, 3 => 0.0..6.0];
     let size = prop_oneof![Just(0), 0..CACHE, 0..8 * CACHE];
-    (load, size, 0.0..1e10)
+    (load, size)
 }
 
-fn demands(asked: &[(f64, u64, f64)]) -> Vec<Demand> {
+fn demands(asked: &[(f64, u64)]) -> Vec<Demand> {
     (0..)
         .zip(asked)
-        .map(|(slot, &(load, size, traffic))| Demand {
-            traffic,
+        .map(|(slot, &(load, size))| Demand {
             size,
             ..Demand::new(table(slot), load)
         })
@@ -50,7 +49,7 @@ fn demands(asked: &[(f64, u64, f64)]) -> Vec<Demand> {
 }
 
 proptest! {
-    /// Whatever caches, links and distances say.
+    /// Whatever caches and distances say.
     #[test]
     fn no_domain_ends_above_the_bound_of_the_greedy(
         asked in proptest::collection::vec(any_demand(), 1..60),
@@ -88,17 +87,17 @@ proptest! {
         prop_assert!(second.diff(&first).is_empty(), "{:?}", second.diff(&first));
     }
 
-    /// Sizes and bytes decide between domains that are equally busy, and never against time.
+    /// Sizes decide between domains that are equally busy, and never against time.
     #[test]
-    fn without_sizes_and_bytes_tables_are_placed_by_time_alone(
+    fn without_sizes_tables_are_placed_by_time_alone(
         loads in proptest::collection::vec(0.0..6.0, 1..60),
         count in 1_u32..9,
     ) {
-        let asked: Vec<_> = loads.iter().map(|&load| (load, 0, 0.0)).collect();
+        let asked: Vec<_> = loads.iter().map(|&load| (load, 0)).collect();
         let demands = demands(&asked);
         let by = |placing| whole().placing(placing);
         let time = assign_homes(&demands, &with_caches(count, 8), None, &by(PlaceBy::Time));
-        let traffic = assign_homes(&demands, &domains(count, 8, None), None, &by(PlaceBy::Traffic));
+        let traffic = assign_homes(&demands, &domains(count, 8), None, &by(PlaceBy::Traffic));
         prop_assert!(time.balance.peak <= traffic.balance.peak * (1.0 + whole().stay) * ROUNDING);
     }
 
@@ -116,7 +115,7 @@ proptest! {
         kinds.rotate_right((order % length) as usize);
         let asked: Vec<_> = kinds
             .iter()
-            .map(|&stream| (1.0, if stream { 4 * CACHE } else { MIB }, 1e6))
+            .map(|&stream| (1.0, if stream { 4 * CACHE } else { MIB }))
             .collect();
         let homes = assign_homes(&demands(&asked), &with_caches(count, 8), None, &whole()).homes;
         for id in (0..count).map(DomainId) {
@@ -146,7 +145,6 @@ fn by_bytes_the_busy_domain_gets_tables_and_by_time_it_gives_some() {
         let demands: Vec<Demand> = (0..)
             .zip(&asked)
             .map(|(slot, &(time, traffic))| Demand {
-                traffic,
                 size: 4 * MIB,
                 ..Demand::new(
                     table(slot),
@@ -175,12 +173,7 @@ fn by_bytes_the_busy_domain_gets_tables_and_by_time_it_gives_some() {
 fn of_equally_busy_domains_the_one_with_room_in_its_cache_gets_a_table() {
     // Domains 1 and 2 are equally busy; the tables of 1 fill its cache.
     let specs = with_caches(3, 8);
-    let asked = [
-        (3.0, MIB, 0.0),
-        (3.0, MIB, 0.0),
-        (3.0, 30 * MIB, 0.0),
-        (3.0, MIB, 0.0),
-    ];
+    let asked = [(3.0, MIB), (3.0, MIB), (3.0, 30 * MIB), (3.0, MIB)];
     let at = [0, 0, 1, 2].map(|id| Homes::single(DomainId(id)));
     let current = Placement::default().next((0..).map(table).zip(at));
     let mut demands = demands(&asked);
@@ -203,7 +196,7 @@ fn of_equal_receivers_the_nearest_gets_a_table() {
             .enumerate()
             .map(|(slot, homes)| (table(slot as u32), homes)),
     );
-    let demands = demands(&[(4.0, MIB, 0.0), (4.0, MIB, 0.0)]);
+    let demands = demands(&[(4.0, MIB), (4.0, MIB)]);
     let new = placed(&assign_homes(&demands, &specs, Some(&current), &whole()));
     let moves = new.diff(&current);
     assert_eq!(moves.len(), 1);
@@ -212,7 +205,7 @@ fn of_equal_receivers_the_nearest_gets_a_table() {
 
 #[test]
 fn the_balance_of_loads_is_utilisation() {
-    let demands = demands(&[(4.0, 0, 0.0), (2.0, 0, 0.0)]);
+    let demands = demands(&[(4.0, 0), (2.0, 0)]);
     let homes = [0, 1].map(|id| Homes::single(DomainId(id)));
     let seen = balance(
         demands,

@@ -6,7 +6,7 @@ use chiplet_policy::{Homes, Move, RemapReason, Time, Trigger, TriggerConfig};
 use chiplet_topology::DomainId;
 use proptest::prelude::*;
 
-use crate::common::{at, secs, table};
+use crate::common::{at, most_remaps, most_strain, secs, table};
 
 fn step(slot: u32, from: u32, to: u32) -> Move {
     Move {
@@ -34,7 +34,7 @@ proptest! {
     ) {
         let mut trigger = Trigger::new(config);
         let mut times: Vec<Time> = Vec::new();
-        for ((delay, back), count) in delays.into_iter().zip(1..) {
+        for ((delay, back), count) in delays.into_iter().zip(1_u32..) {
             let delay = if count % 3 == 0 { Duration::from_millis(delay) } else { Duration::ZERO };
             let now = trigger.ready_at() + delay;
             let slot = if back { 0 } else { count };
@@ -47,9 +47,9 @@ proptest! {
             times.push(now);
             if config.horizon > Duration::ZERO {
                 // From the start, and in every stretch that ends now.
-                prop_assert!(u64::from(count) <= config.most_remaps(now.elapsed()));
+                prop_assert!(u64::from(count) <= most_remaps(&config, now.elapsed()));
                 for (count, &first) in (1..).zip(times.iter().rev()) {
-                    prop_assert!(count <= config.most_remaps(now.since(first)));
+                    prop_assert!(count <= most_remaps(&config, now.since(first)));
                 }
             }
         }
@@ -67,7 +67,7 @@ proptest! {
             trigger.remapped(&[step(0, count % 2, (count + 1) % 2)], now);
         }
         let cooldown = config.cooldown.expect("placements change");
-        now += config.horizon.max(cooldown) * (config.most_strain() + 1);
+        now += config.horizon.max(cooldown) * (most_strain(&config) + 1);
         trigger.remapped(&[step(1, 0, 1)], now);
         if config.burst != Some(0) && cooldown * 1_024 >= config.horizon {
             prop_assert_eq!(trigger.ready_at().since(now), cooldown);

@@ -26,7 +26,7 @@ fn second(planner: &mut Planner, now: u64, loads: &[f64], bytes: u64) -> Option<
         let busy = Duration::from_secs_f64(load);
         planner.record(table(slot), at(now), Usage { busy, bytes });
     }
-    planner.tick(at(now), &[])
+    planner.tick(at(now))
 }
 
 /// The predicted wait of all queries together, weighted by load.
@@ -55,11 +55,9 @@ proptest! {
         ),
         sizes in proptest::collection::vec(0..3 * CACHE, 12),
         domain_count in 2_u32..6,
-        max_cold in prop_oneof![Just(0.5), 0.0..0.3],
     ) {
         let specs = with_caches(domain_count, 8);
-        let mut config = planned_by(PlaceBy::Time);
-        config.trigger.max_cold = Some(max_cold);
+        let config = planned_by(PlaceBy::Time);
         let mut planner = planner(config, specs.clone(), &sizes);
         let mut now = 0;
         for (length, loads) in phases {
@@ -135,50 +133,13 @@ proptest! {
         }
     }
 
-    /// No more bytes go cold at once than may, or one table moves; and in the end all that pays has been done.
     #[test]
-    fn a_remap_keeps_within_what_may_go_cold(
-        loads in proptest::collection::vec(0.3..3.0, 8..40),
-        sizes in proptest::collection::vec(MIB..2 * CACHE, 40),
-        domain_count in 2_u32..9,
-        max_cold in 0.01..0.4,
-    ) {
-        let specs = with_caches(domain_count, 8);
-        let sizes = &sizes[..loads.len()];
-        let config = |max_cold| {
-            let mut config = planned_by(PlaceBy::Time);
-            config.trigger.max_cold = Some(max_cold);
-            config
-        };
-        // All load on the tables of every other domain.
-        let mut capped = planner(config(max_cold), specs.clone(), sizes);
-        let at_first = capped.placement();
-        let loads: Vec<f64> = (0..)
-            .zip(&loads)
-            .map(|(slot, &load)| {
-                let home = at_first.homes(table(slot)).unwrap().main().domain;
-                if home.0.is_multiple_of(2) { load } else { 0.0 }
-            })
-            .collect();
-        let most = max_cold * (u64::from(domain_count) * CACHE) as f64;
-        for now in 1..900 {
-            let Some(remap) = second(&mut capped, now, &loads, 1_000) else { continue };
-            let new_homes = remap.moves.iter().filter(|step| step.gained().count() > 0).count();
-            prop_assert!(
-                remap.cold_bytes as f64 <= most + 1.0 || new_homes <= 1,
-                "{} of {most}: {:?}", remap.cold_bytes, remap.moves
-            );
-        }
-    }
-
-    #[test]
-    fn steady_load_without_a_cap_is_remapped_once_at_most(
+    fn steady_load_is_remapped_once_at_most(
         loads in proptest::collection::vec(0.0..4.0, 1..40),
         domain_count in 1_u32..9,
     ) {
-        let mut config = planned_by(PlaceBy::Time);
-        config.trigger.max_cold = None;
-        let mut planner = planner(config, with_caches(domain_count, 8), &vec![MIB; loads.len()]);
+        let specs = with_caches(domain_count, 8);
+        let mut planner = planner(planned_by(PlaceBy::Time), specs, &vec![MIB; loads.len()]);
         let remaps = (1..200)
             .filter(|&now| second(&mut planner, now, &loads, 0).is_some())
             .count();
@@ -234,7 +195,7 @@ fn the_planners_disagree_in_the_same_way() {
                 };
                 planner.record(table(slot), at(now), usage);
             }
-            planner.tick(at(now), &[]);
+            planner.tick(at(now));
         }
         let placement = planner.placement();
         let load = |id: u32| -> f64 {
@@ -286,27 +247,8 @@ fn a_cooldown_of_all_time_keeps_the_placement_still() {
         }
         // What has to move, moves.
         assert!(planner.resize(at(100), &[8, 0]).is_some());
-        assert!(planner.tick(at(101), &[]).is_none());
+        assert!(planner.tick(at(101)).is_none());
     }
-}
-
-#[test]
-fn what_may_not_go_cold_at_once_moves_in_later_remaps() {
-    let specs = with_caches(4, 8);
-    let mut config = planned_by(PlaceBy::Time);
-    // One table of 8 MiB.
-    config.trigger.max_cold = Some(1.0 / 16.0);
-    let mut planner = planner(config, specs, &[8 * MIB; 16]);
-    // Every fourth table is on domain 0, which is asked for twice its time.
-    let loads: Vec<f64> = (0_u32..16)
-        .map(|slot| if slot.is_multiple_of(4) { 4.0 } else { 0.0 })
-        .collect();
-    let mut moved = Vec::new();
-    for now in 1..300 {
-        moved.extend(second(&mut planner, now, &loads, 1_000).map(|remap| remap.moves.len()));
-    }
-    assert_eq!(moved, [1, 1, 1]);
-    assert_eq!(planner.balance(at(300)).0.imbalance(), 0.0);
 }
 
 /// A table that is asked for 3.5 of its home's 8 cores, beside eleven that are asked for a fifth of one.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use chiplet_policy::queue::{InVain, Queue};
-use chiplet_policy::{DomainSpec, Homes, MemoryChange, Planner, Speed, Time, Usage};
+use chiplet_policy::{DomainSpec, Homes, MemoryChange, Planner, Time, Usage};
 
 use super::hardware::Holders;
 use super::queries::table_id;
@@ -42,11 +42,9 @@ pub(super) struct Balancer {
     /// What each table has used since the last tick.
     usage: Vec<Usage>,
     in_vain: InVain,
-    domain_of: Vec<usize>,
-    workers: Vec<usize>,
-    /// Bytes and nanoseconds of each domain's workers since the last tick.
-    fresh: Vec<(f64, f64)>,
-    speed: Vec<Speed>,
+    /// How many there are of both.
+    domains: f64,
+    cores: f64,
     pub(super) remaps: Vec<Moved>,
     /// Where each table lives.
     pub(super) homes: Vec<Homes>,
@@ -64,9 +62,7 @@ impl Balancer {
         let specs = domains.iter();
         let specs = specs.map(|domain| DomainSpec::of(domain, domain.cores.len() as u32));
         let config = scenario.strategy.planner(scenario.settings.planner);
-        let workers: Vec<usize> = domains.iter().map(|domain| domain.cores.len()).collect();
-        let domain_of = workers.iter().enumerate();
-        let domain_of = domain_of.flat_map(|(domain, &cores)| std::iter::repeat_n(domain, cores));
+        let cores: usize = domains.iter().map(|domain| domain.cores.len()).sum();
         let tables = &scenario.prepared.workload.tables;
         let mut planner = Planner::new(config, specs.collect());
         planner.set_memory_budget(scenario.settings.memory_budget);
@@ -75,10 +71,8 @@ impl Balancer {
             offset: Duration::ZERO,
             usage: vec![Usage::default(); tables.len()],
             in_vain: InVain::default(),
-            domain_of: domain_of.collect(),
-            fresh: vec![(0.0, 0.0); workers.len()],
-            speed: vec![Speed::default(); workers.len()],
-            workers,
+            domains: domains.len() as f64,
+            cores: cores as f64,
             remaps: Vec::new(),
             homes: Vec::new(),
             fixed: Vec::new(),
@@ -136,7 +130,7 @@ impl Balancer {
             .zip(&costs)
             .map(|(share, cost)| share * cost.0)
             .sum();
-        let cores = self.domain_of.len() as f64;
+        let cores = self.cores;
         let rate = match scenario.load {
             Load::Open { rate } => rate.min(cores / mean),
             Load::Saturated { .. } => cores / mean,
@@ -144,7 +138,7 @@ impl Balancer {
         // Where nobody asks by the common stream there is no mean.
         let rate = if mean > 0.0 { rate } else { 0.0 };
         let asking = &prepared.workload.asking;
-        let domain = cores / self.workers.len() as f64;
+        let domain = cores / self.domains;
         let usage = shares.iter().zip(&costs).enumerate();
         let usage = usage.map(|(table, (share, &(seconds, bytes)))| {
             let own = asking.rate(table, seconds, domain);
@@ -160,7 +154,7 @@ impl Balancer {
             for (table, &usage) in (0..).zip(&usage) {
                 self.planner.record(table_id(table), now, usage);
             }
-            let _ = self.planner.tick(now, &[]);
+            let _ = self.planner.tick(now);
             self.copy_tables();
         }
         self.offset = Duration::from_secs(SETTLING);
@@ -181,10 +175,9 @@ impl Balancer {
         }
     }
 
-    pub(super) fn used(&mut self, table: usize, worker: usize, nanos: u64) {
+    pub(super) fn used(&mut self, table: usize, nanos: u64) {
         self.usage[table].busy += Duration::from_nanos(nanos);
         self.taken[table].0 += nanos;
-        self.fresh[self.domain_of[worker]].1 += nanos as f64;
     }
 
     /// What each table's queries took on average.
@@ -200,9 +193,8 @@ impl Balancer {
         }
     }
 
-    pub(super) fn pulled(&mut self, table: usize, worker: usize, bytes: u64) {
+    pub(super) fn pulled(&mut self, table: usize, bytes: u64) {
         self.usage[table].bytes += bytes;
-        self.fresh[self.domain_of[worker]].0 += bytes as f64;
     }
 
     pub(super) fn ran(&mut self, table: usize) {
@@ -221,21 +213,6 @@ impl Balancer {
         }
     }
 
-    /// What each domain could pull, in bytes a second.
-    fn capacities(&mut self) -> Vec<Option<f64>> {
-        let domains = self
-            .speed
-            .iter_mut()
-            .zip(&mut self.fresh)
-            .zip(&self.workers);
-        let each = domains.map(|((speed, fresh), &workers)| {
-            let (bytes, nanos) = std::mem::take(fresh);
-            speed.add(bytes, nanos / 1e9);
-            speed.per_worker().map(|each| each * workers as f64)
-        });
-        each.collect()
-    }
-
     /// What has been used since the last tick goes to the planner; what it decides at `now` holds from then on, if it
     /// is to decide anything.
     pub(super) fn tick(&mut self, now: Time, places: bool) {
@@ -246,11 +223,10 @@ impl Balancer {
                 self.planner.record(table_id(table), planned_at, usage);
             }
         }
-        let capacities = self.capacities();
         if !places {
             return;
         }
-        let Some(remap) = self.planner.tick(planned_at, &capacities) else {
+        let Some(remap) = self.planner.tick(planned_at) else {
             return;
         };
         let mut moves = remap.moves;

@@ -113,7 +113,7 @@ impl Engine<'_> {
         let took = self.hardware.finish(by, table, reading);
         self.meter.read(reading.lines, took.waited);
         let table = table as usize;
-        self.balancer.pulled(table, worker, reading.pulled);
+        self.balancer.pulled(table, reading.pulled);
         took.nanos
     }
 }

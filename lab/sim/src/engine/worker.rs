@@ -49,7 +49,7 @@ impl Engine<'_> {
         let query = &mut self.queries[query];
         query.busy += took;
         let (table, row) = (query.table, query.row);
-        self.balancer.used(table as usize, worker, took);
+        self.balancer.used(table as usize, took);
         self.meter.busy(worker, took);
         if let Some(row) = row.and_then(|row| self.meter.rows.get_mut(row as usize)) {
             row.busy += took;

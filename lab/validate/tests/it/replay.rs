@@ -134,7 +134,7 @@ fn compare(log: &Log, domains: &[u32]) -> [usize; 3] {
 
 #[test]
 fn the_simulator_and_the_scheduler_decide_alike_what_becomes_of_a_real_run() {
-    let log: Log = record().to_string().parse().unwrap();
+    let log = record();
     let [own, remote, _] = compare(&log, &RECORDED);
     assert!(
         own > 100 && remote > 20,

@@ -104,15 +104,10 @@ impl Stats {
         rows::read(&self.groups[group], || ())
     }
 
-    /// What the tables used of a group since the last call; its bytes in that time, and the time its workers have been
-    /// busy in all. No table may be retired meanwhile.
-    pub(crate) fn drain_used(
-        &self,
-        group: usize,
-        each: impl FnMut(TableId, Usage),
-    ) -> (Duration, u64) {
+    /// What the tables used of a group since the last call. No table may be retired meanwhile.
+    pub(crate) fn drain_used(&self, group: usize, each: impl FnMut(TableId, Usage)) {
         self.gather(group);
-        rows::drain_used(&self.groups[group], each)
+        rows::drain_used(&self.groups[group], each);
     }
 
     /// Moves a removed table's counts to the retired ones. Nobody ends a task of it any more.
