@@ -50,7 +50,6 @@ fn demands(turn: u32) -> Vec<Demand> {
         .map(table)
         .zip(loads(turn))
         .map(|(table, load)| Demand {
-            traffic: load * 1e9,
             size: 1 << 20,
             ..Demand::new(table, load)
         })

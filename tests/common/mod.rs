@@ -78,8 +78,7 @@ pub fn restless() -> PlannerConfig {
         .trigger(
             TriggerConfig::new()
                 .cooldown(Some(Duration::from_millis(50)))
-                .min_wait(0.0)
-                .min_traffic(0.0),
+                .min_wait(0.0),
         )
 }
 

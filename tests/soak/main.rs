@@ -45,7 +45,6 @@ fn hectic() -> PlannerConfig {
                 .cooldown(Some(Duration::from_millis(1)))
                 .horizon(Duration::from_millis(1))
                 .min_wait(0.0)
-                .min_traffic(0.0)
                 .fast_threshold(0.05)
                 .slow_threshold(0.05)
                 .min_gain(0.0),

@@ -12,7 +12,6 @@ mod note;
 mod rows;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use chiplet_policy::{LeftHome, StealLevel, TableId, Usage};
 use crossbeam_utils::CachePadded;
