@@ -5,19 +5,19 @@ use super::lane::Lane;
 /// Sums over the lanes in which tasks wait.
 #[derive(Default)]
 pub(super) struct Tally {
-    /// Lanes by the power of two below their weight, from 2^-7 on.
-    by_power: [u32; POWERS],
+    /// Lanes by the power of two below their weight, from 2^-7 on, and the largest weight since there were none.
+    by_power: [(u32, f32); POWERS],
     /// One bit for each power of which there are lanes.
     used: u32,
     /// Lanes over their share, and their weights together.
     pub(super) over: u32,
-    pub(super) over_weight: f32,
+    pub(super) over_weight: f64,
     /// Lanes in which tasks wait.
     pub(super) lanes: u32,
 }
 
-/// Weights are from 0.01 to 100; sums of them count as at most 2^7.
-const POWERS: usize = 15;
+/// Weights are from 0.01 to 100.
+const POWERS: usize = 14;
 
 impl Tally {
     /// A lane is about to get a task.
@@ -32,18 +32,23 @@ impl Tally {
             false => self.lanes += 1,
         }
         if lane.over {
-            self.over_weight += weight - lane.weight;
+            self.over_weight += f64::from(weight) - f64::from(lane.weight);
         }
         let at = power(weight);
-        self.by_power[at] += 1;
+        let (lanes, largest) = &mut self.by_power[at];
+        *largest = match *lanes {
+            0 => weight,
+            _ => largest.max(weight),
+        };
+        *lanes += 1;
         self.used |= 1 << at;
         lane.weight = weight;
     }
 
     fn remove(&mut self, weight: f32) {
         let at = power(weight);
-        self.by_power[at] -= 1;
-        if self.by_power[at] == 0 {
+        self.by_power[at].0 -= 1;
+        if self.by_power[at].0 == 0 {
             self.used &= !(1 << at);
         }
     }
@@ -62,19 +67,28 @@ impl Tally {
         if std::mem::take(&mut lane.over) {
             lane.uncharged = 0;
             self.over -= 1;
-            self.over_weight -= lane.weight;
+            self.over_weight -= f64::from(lane.weight);
             if self.over == 0 {
                 self.over_weight = 0.0;
             }
         }
     }
 
-    /// `nanos` as many times as the largest weight is larger than this one, to a power of two: lanes of little weight may
-    /// ask for that much less time.
+    /// Whether no lane has twice the weight of another.
+    pub(super) fn is_even(&self) -> bool {
+        self.used.count_ones() <= 1
+    }
+
+    /// `nanos` as many times as the largest weight is larger than this one: lanes of little weight may ask for that much
+    /// less time. A weight that is gone counts while others of its power of two are there: it is less than twice too large.
     #[inline]
-    pub(super) fn by_weight(&self, nanos: u64, weight: f32) -> u64 {
-        let largest = self.used.checked_ilog2().unwrap_or(0);
-        nanos.saturating_mul(1 << largest.saturating_sub(power(weight) as u32))
+    pub(super) fn by_weight(&self, nanos: u64, weight: f64) -> u64 {
+        let highest = self.used.checked_ilog2().unwrap_or(0);
+        match f64::from(self.by_power[highest as usize].1) {
+            // As it mostly is.
+            largest if largest <= weight => nanos,
+            largest => (nanos as f64 * (largest / weight)) as u64,
+        }
     }
 }
 
@@ -98,14 +112,23 @@ mod tests {
             lane.len = 1;
             lane
         });
-        let times =
-            |tally: &Tally| [0.01, 1.0, 3.0, 100.0].map(|weight| tally.by_weight(1, weight));
-        assert_eq!(times(&tally), [1 << 13, 64, 32, 1]);
+        let times = |tally: &Tally| [0.01, 1.0, 3.0].map(|weight| tally.by_weight(3, weight));
+        assert_eq!(times(&tally), [30_000, 300, 100]);
         tally.leave(&mut lanes[3]);
-        assert_eq!(times(&tally), [1 << 8, 2, 1, 1]);
+        assert_eq!(times(&tally), [900, 9, 3]);
+        assert!(!tally.is_even());
         tally.leave(&mut lanes[2]);
-        assert_eq!(times(&tally), [1 << 7, 1, 1, 1]);
-        tally.join(&mut lanes[1], 0.5);
-        assert_eq!(times(&tally), [1 << 6, 1, 1, 1]);
+        tally.leave(&mut lanes[0]);
+        assert_eq!(times(&tally), [300, 3, 3]);
+        assert!(tally.is_even());
+        // One that goes counts until no other of its power is there.
+        lanes[2].len = 0;
+        tally.join(&mut lanes[2], 1.5);
+        tally.leave(&mut lanes[2]);
+        assert_eq!(tally.by_weight(2, 1.0), 3);
+        tally.leave(&mut lanes[1]);
+        lanes[1].len = 0;
+        tally.join(&mut lanes[1], 1.0);
+        assert_eq!(tally.by_weight(2, 1.0), 2);
     }
 }

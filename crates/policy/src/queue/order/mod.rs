@@ -74,8 +74,7 @@ const MANY: u64 = 20;
 /// How many times as much as of another table has to wait of one that floods, on average over the others.
 const FAR_MORE: u64 = 3;
 
-/// Slots, or lanes over their share, looked at for one of a table that the worker ran last. The first elements of a heap
-/// are among its smallest.
+/// Slots looked at for one of a table that the worker ran last.
 const LOOK_AHEAD: u32 = 7;
 
 /// What else waits in the queue.
@@ -354,7 +353,7 @@ impl<T> Order<T> {
         self.tally.join(lane, weight);
         let apart = self
             .tally
-            .by_weight(lane.apart.wrapping_mul(queries), weight);
+            .by_weight(lane.apart.wrapping_mul(queries), weight.into());
         lane.ask(at, apart, LEAD);
         lane.queries += queries;
         self.queued += 1;
@@ -423,7 +422,10 @@ impl<T> Order<T> {
     #[cold]
     fn known(&self, lane: &mut Lane<T>, now: u64) {
         let takes = lane.work() / self.workers;
-        lane.asked(now, self.tally.by_weight(takes, lane.weight).min(EARLY));
+        lane.asked(
+            now,
+            self.tally.by_weight(takes, lane.weight.into()).min(EARLY),
+        );
     }
 
     /// Takes note of so many tasks of the lane at `place` that were not begun because of their deadlines.

@@ -148,7 +148,8 @@ impl<T> Order<T> {
         let is_calm = 2 * lane.early(now) <= EARLY
             && 2 * lane.work() <= self.too_much
             && !self.is_most(lane)
-            && crowd.is_low;
+            && crowd.is_low
+            && self.tally.is_even();
         match is_calm && self.readmit(lanes, place) {
             true => Pace::Within,
             false => Pace::OverShare,
@@ -182,7 +183,7 @@ impl<T> Order<T> {
     ) {
         let lane = &mut lanes[(place, self.class as usize)];
         let apart = lane.apart.saturating_mul(queries);
-        lane.ask(at, self.tally.by_weight(apart, lane.weight), LEAD);
+        lane.ask(at, self.tally.by_weight(apart, lane.weight.into()), LEAD);
         if crowd.much.is_some() {
             self.judge(lanes, place, 0, at, crowd);
         }
@@ -203,7 +204,7 @@ impl<T> Order<T> {
         let is_first = self.tally.over == 0;
         let expected = lane.service.mean(self.typical);
         self.tally.over += 1;
-        self.tally.over_weight += lane.weight;
+        self.tally.over_weight += f64::from(lane.weight);
         lane.over = true;
         self.work_over = self.work_over.wrapping_add(lane.work());
         if is_first {

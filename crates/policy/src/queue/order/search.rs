@@ -16,6 +16,24 @@ impl<T> Order<T> {
         lanes: &mut Lanes<T>,
         at: &mut SearchAt,
         steps: &mut usize,
+        dead: impl FnMut(&T) -> bool,
+        out: impl FnMut(TableId, f32, Slot<T>),
+    ) -> bool {
+        let over = self.tally.over;
+        let is_through = self.look_through(lanes, at, steps, dead, out);
+        if self.tally.over < over {
+            let class = self.class as usize;
+            let over = |Reverse((_, place)): &Reverse<(u64, Place)>| lanes[(*place, class)].over;
+            self.over.retain(over);
+        }
+        is_through
+    }
+
+    fn look_through(
+        &mut self,
+        lanes: &mut Lanes<T>,
+        at: &mut SearchAt,
+        steps: &mut usize,
         mut dead: impl FnMut(&T) -> bool,
         mut out: impl FnMut(TableId, f32, Slot<T>),
     ) -> bool {
@@ -51,9 +69,6 @@ impl<T> Order<T> {
                 let lane = &mut lanes[(slot.lane, class)];
                 lane.len -= 1;
                 self.leaves(lane, &slot);
-                if lane.len == 0 {
-                    self.over.retain(|Reverse((_, other))| *other != slot.lane);
-                }
                 tell(lanes, slot);
             }
             if !is_through {

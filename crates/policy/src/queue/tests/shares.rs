@@ -12,7 +12,14 @@ use crate::queue::{Pace, Terms};
 fn two_tables_that_ask_for_too_much_are_served_by_their_weights() {
     for workers in [1, 4] {
         let all = workers as f64;
-        for (one, three) in [(1.0, 1.0), (10.0, 1.0), (1.0, 10.0), (5.0, 5.0), (0.5, 0.9)] {
+        for (one, three) in [
+            (1.0, 1.0),
+            (10.0, 1.0),
+            (1.0, 10.0),
+            (5.0, 5.0),
+            (0.5, 0.9),
+            (0.3, 0.9),
+        ] {
             for times in [[2, 2], [1, 4], [4, 1]] {
                 let [first, second] = times.map(|time| time * MILLI);
                 let mut simulation = Simulation::new(
