@@ -202,7 +202,7 @@ fn cancelled_and_expired_tasks_make_room_in_a_full_queue() {
         ticket.wait().unwrap();
     }
     assert_eq!(accepted.wait(), Ok(1));
-    // A ticket knows by itself that it has expired. It counts once its task is out of the queue.
+    // A ticket knows by itself that it has expired. Its task is counted once it is out of the queue.
     let begun = Instant::now();
     while executor.snapshot().total.expired == 0 && begun.elapsed() < HANG {
         std::thread::sleep(Duration::from_millis(1));

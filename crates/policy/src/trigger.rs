@@ -10,8 +10,9 @@
 //! 3. **Returns.** A remap that takes a table back to a domain which it left less than a horizon ago must be a gain in
 //!    the slow window too, and lifts the strain above `burst` at once.
 //!
-//! **Bound.** At some strain `s` the pause is a whole horizon. A remap below `s` raises the strain, and one unit drains per horizon: at most `s + t / horizon` in time `t`. One at `s` is followed by a
-//! horizon's pause: at most `1 + t / horizon`. Together **at most `s + 1 + 2 t / horizon` remaps, whatever the load
+//! **Bound.** At some strain `s` the pause is a whole horizon. A remap below `s` raises the strain, and one unit drains
+//! per horizon: at most `s + t / horizon` in time `t`. One at `s` is followed by a horizon's pause: at most
+//! `1 + t / horizon`. Together **at most `s + 1 + 2 t / horizon` remaps, whatever the load
 //! does**: with the defaults 10, and 24 for each further hour.
 //!
 //! **Still followed.** At little strain a lasting change is followed once the fast window shows it and the pause ends

@@ -184,6 +184,7 @@ impl Shared {
 fn build(collection: &Arc<Collection>, shared: &Shared, why: Why) {
     let state = &collection.build;
     let began = Instant::now();
+    // What it is tried with: rows that come or die meanwhile are a later build's.
     let view = collection.view();
     let (live, mut dead) = (view.live, view.dead.len());
     drop(view);
@@ -220,8 +221,8 @@ fn build(collection: &Arc<Collection>, shared: &Shared, why: Why) {
 }
 
 /// Builds an index over what there is, if there is memory for it. If not, the `dead` rows are forgotten all the same,
-/// and none is left of them. Those that die meanwhile are a later build's, however long this one takes: writes may fill
-/// the memory with them before it ends, and then only that build makes room.
+/// and none is left of them. Writes may fill the memory with others that die meanwhile, and then only a later build
+/// makes room.
 fn build_within(
     collection: &Collection,
     shared: &Shared,

@@ -66,8 +66,8 @@ pub(crate) struct Threads {
     stack_size: Option<usize>,
     timer: Arc<Timer>,
     all: Arc<Left>,
-    /// Workers and substitutes. The last one stops the timer: not before, as a task that outlives the shutdown still has
-    /// its deadline.
+    /// Workers and substitutes. The last one stops the timer: not before, as a task that outlives the shutdown still
+    /// has its deadline.
     pub(crate) workers: Arc<Left>,
     handles: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -114,8 +114,8 @@ impl Threads {
         Ok(())
     }
 
-    /// Starts a worker or a substitute of `domain`. It is counted out even if a panic escapes, so that shutdown does not
-    /// wait for a thread that is gone.
+    /// Starts a worker or a substitute of `domain`. It is counted out even if a panic escapes, so that shutdown does
+    /// not wait for a thread that is gone.
     ///
     /// # Errors
     /// As [`Threads::spawn`].

@@ -11,8 +11,8 @@
 //! wakers that block make another deadline wait. A thread that finds enough others waiting for the lead ends.
 //!
 //! Alarms refer to their tasks weakly: the timer keeps no task alive, and a task keeps the timer alive through its
-//! table's entry. The last worker that leaves stops the timer ([`super::exits::Left`]): every accepted task has ended by
-//! then, so no ticket needs an alarm any more.
+//! table's entry. The last worker that leaves stops the timer ([`super::exits::Left`]): every accepted task has ended
+//! by then, so no ticket needs an alarm any more.
 
 use std::collections::BTreeMap;
 use std::sync::Weak;

@@ -135,8 +135,8 @@ builder! {
 
         /// How far a core may leave the order in which tasks came, to go on with the table that its private cache
         /// holds: a task may go before one that waits up to this share of its time longer. So no task waits more than
-        /// `1 / (1 - share)` times as long as in plain order. In `0.0..=0.9`; 0 is plain order, other values count as the
-        /// nearest of these, NaN as the default, 0.3.
+        /// `1 / (1 - share)` times as long as in plain order. In `0.0..=0.9`; 0 is plain order, other values count as
+        /// the nearest of these, NaN as the default, 0.3.
         ///
         /// It is the most. Where runs of one table gain little, as measured, the order is nearer to plain order.
         #[doc(hidden)]

@@ -80,19 +80,27 @@ impl<U> Invitations<U> {
 }
 
 impl<U: Invite> Invitations<U> {
-    /// A place in what `group` has listed, of one entry after the other. Those that have lapsed are dropped.
+    /// A place in what `group` has listed, of one entry after the other. What has lapsed before it is dropped.
     pub(super) fn take(&self, group: usize) -> Option<U> {
-        let mut lapsed = Vec::new();
-        self.change(group, |entries| {
-            lapsed.extend(entries.extract_if(.., |entry| !entry.invitation.is_open()));
-            let entry = entries.first_mut()?;
-            let place = entry.invitation.clone();
-            entry.places -= 1;
-            match entry.places {
-                0 => drop(entries.remove(0)),
-                _ => entries.rotate_left(1),
+        loop {
+            let first = self.change(group, |entries| {
+                let entry = entries.first_mut()?;
+                if !entry.invitation.is_open() {
+                    return Some(Err(entries.remove(0)));
+                }
+                let place = entry.invitation.clone();
+                entry.places -= 1;
+                match entry.places {
+                    0 => drop(entries.remove(0)),
+                    _ => entries.rotate_left(1),
+                }
+                Some(Ok(place))
+            });
+            match first? {
+                Ok(place) => return Some(place),
+                // Without the lock, as in `withdraw`.
+                Err(lapsed) => drop(lapsed),
             }
-            Some(place)
-        })
+        }
     }
 }

@@ -53,13 +53,15 @@ impl<T> Group<T> {
     /// The timed look at this group.
     pub fn look(&mut self, now: Time) -> Looked {
         self.show_at(now);
-        let waits =
-            self.is_left_to_others() && self.queue.outlook(now).waited >= LOOK.as_nanos() as u64;
-        let age = self.queue.backlog(now).age;
+        let outlook = self.queue.outlook(now);
+        let is_old = outlook.waited >= LOOK.as_nanos() as u64;
         Looked {
-            wake: if waits { self.wake_one() } else { None },
+            wake: match is_old && self.is_left_to_others() {
+                true => self.wake_one(),
+                false => None,
+            },
             wanted: if self.face.needy { self.queue.len() } else { 0 },
-            overdue: u128::from(age) >= self.crossing.steal.max_wait.as_nanos(),
+            overdue: u128::from(outlook.backlog.age) >= self.crossing.steal.max_wait.as_nanos(),
             searches: self.search.is_due(now),
         }
     }

@@ -15,8 +15,8 @@
 //! 4. *Hottest first, any sizes: `2 - 2/(m + 1)`* (Gonzalez, Ibarra, Sahni, Bounds for LPT Schedules on Uniform
 //!    Processors, 1977).
 //!
-//! Placed by time, hottest first by caches and distances (`budget`) wins at up to `1 + stay` times the load; bounds hold
-//! times that.
+//! By time, a third placement is tried: hottest first by caches and distances (`budget`). It is taken if its busiest
+//! domain has at most `1 + stay` times the load of the better of the two. So the bounds hold times that.
 
 use super::draft::Draft;
 use super::item::Item;

@@ -149,8 +149,8 @@ settings! {
         /// Default 0.4: `relax / saturation` must stay near a half, or the table would saturate the one home
         /// that it goes back to when its load next wavers.
         pub relax: f64 = 0.4,
-        /// Where tables are placed by time, a table gets several homes only if it has at least this many times one domain's fair share of
-        /// the total (total / domains). At least 1.
+        /// Where tables are placed by time, a table gets several homes only if it has at least this many times one
+        /// domain's fair share of the total (total / domains). At least 1.
         ///
         /// Default 1.1: below it, splitting lowers the busiest domain by less than 9 %, and spends a second
         /// copy of the table's hot data in cache for it.

@@ -157,10 +157,10 @@ pub fn assign_homes(
 ///
 /// A table with one home gets more when it saturates it: by time, when its load exceeds
 /// [`saturation`](MapperConfig::saturation) of the home's cores and [`oversize`](MapperConfig::oversize) fair shares of
-/// the total; by traffic, [`hot_share`](MapperConfig::hot_share) fair shares. It then gets as many as it has fair shares, rounded up, and at
-/// least two. By traffic the share of the total decides, because the traffic of a saturated table is capped by what its
-/// home can serve. By time, where load counts what was refused, it gets no more homes than
-/// it would saturate: on a machine that is idle but for one table, some homes are enough and the others stay cold.
+/// the total; by traffic, [`hot_share`](MapperConfig::hot_share) fair shares. It then gets as many as it has fair shares,
+/// rounded up, and at least two. By traffic the share of the total decides, because the traffic of a saturated table is
+/// capped by what its home can serve. By time, where load counts what was refused, it gets no more homes than it would
+/// saturate: on a machine that is idle but for one table, some homes are enough and the others stay cold.
 ///
 /// Going back has hysteresis: every threshold is `relax / saturation` times lower on the way down.
 pub fn homes_wanted<'a>(

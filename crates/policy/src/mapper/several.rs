@@ -67,9 +67,9 @@ fn saturation(item: &Item, machine: &Machine, config: &MapperConfig) -> f64 {
     utilisation_at(home.cores, wait).min(config.saturation)
 }
 
-/// Puts an item with load that wants several homes on those that it keeps and on the least loaded others. Call [`level`]
-/// after all items that want several are put: they take even parts here. Were they poured one by one, all domains would
-/// soon stand equally high, and the first have most homes.
+/// Puts an item with load that wants several homes on those that it keeps and on the least loaded others. Call
+/// [`level`] after all items that want several are put: they take even parts here. Were they poured one by one, all
+/// domains would soon stand equally high, and the first have most homes.
 pub(super) fn put(draft: &mut Draft, index: usize, keep: &[usize]) {
     let item = &draft.items[index];
     let homes = choose(item, keep, |domain| draft.level(domain), draft.machine);

@@ -1,7 +1,7 @@
 //! Relief of the domains above the goal: what leaves them, and where it goes.
 //!
-//! Whole tables move first, then single homes of tables that have to have several. Homes that a table has for its load alone
-//! stay: their weights have been shifted already.
+//! Whole tables move first, then single homes of tables that have to have several. Homes that a table has for its load
+//! alone stay: their weights have been shifted already.
 
 use std::collections::BTreeSet;
 

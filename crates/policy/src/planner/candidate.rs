@@ -166,26 +166,26 @@ impl Candidate {
         domains: &[DomainSpec],
         trigger: &Trigger,
     ) -> Option<Self> {
-        if homes == seen.homes {
-            return None;
-        }
-        let change = |demands: &[_]| Change::new(seen, &homes, demands, domains);
-        let [last, fast, slow] = [&seen.last, &seen.fast, &seen.slow].map(|seen| change(seen));
         let (mut moves, mut cold_bytes) = (Vec::new(), 0);
-        for ((demand, from), to) in seen.slow.iter().zip(&seen.homes).zip(homes) {
-            if *from == to {
+        for ((demand, from), to) in seen.slow.iter().zip(&seen.homes).zip(&homes) {
+            if from == to {
                 continue;
             }
             let step = Move {
                 table: demand.table,
                 from: Some(from.clone()),
-                to: Some(to),
+                to: Some(to.clone()),
             };
             if demand.load > 0.0 {
                 cold_bytes += cold_by(&step, demand.size, domains);
             }
             moves.push(step);
         }
+        if moves.is_empty() {
+            return None;
+        }
+        let change = |demands: &[_]| Change::new(seen, &homes, demands, domains);
+        let [last, fast, slow] = [&seen.last, &seen.fast, &seen.slow].map(|seen| change(seen));
         Some(Self {
             returns: trigger.is_return(&moves, seen.now),
             moves,

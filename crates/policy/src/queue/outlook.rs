@@ -94,15 +94,15 @@ impl<T> Queue<T> {
         let [[interactive, fair], [bulk, fair_bulk]] =
             [0, 1].map(|class: usize| self.orders[class].work());
         let [queued, queued_bulk] = [0, 1].map(|class: usize| self.orders[class].len() as u64);
-        let is_equal = self.discipline.gives_way().is_zero();
-        let overdue = fronts[Class::Bulk as usize].map_or(0.0, |bulk| {
-            let [beyond, waited] =
-                [self.due(bulk), bulk.key].map(|since| now.saturating_sub(since));
-            match is_equal {
-                true => 1.0,
-                false => beyond as f64 / waited.max(1) as f64,
+        let overdue = match fronts[Class::Bulk as usize] {
+            None => 0.0,
+            Some(_) if self.discipline.gives_way().is_zero() => 1.0,
+            Some(bulk) => {
+                let [beyond, waited] =
+                    [self.due(bulk), bulk.key].map(|since| now.saturating_sub(since));
+                beyond as f64 / waited.max(1) as f64
             }
-        });
+        };
         let ahead = |bulk: u64| (bulk as f64 * overdue) as u64;
         let (queued, work) = match class {
             Class::Interactive => (queued + ahead(queued_bulk), interactive + ahead(bulk)),

@@ -79,8 +79,9 @@ impl Tally {
         self.used.count_ones() <= 1
     }
 
-    /// `nanos` as many times as the largest weight is larger than this one: lanes of little weight may ask for that much
-    /// less time. A weight that is gone counts while others of its power of two are there: it is less than twice too large.
+    /// `nanos`, as many times as the largest weight is larger than this one: lanes of little weight may ask for that much
+    /// less time. A largest weight that is gone counts while another one of its power of two is there. So it may be too
+    /// large, but less than twice.
     #[inline]
     pub(super) fn by_weight(&self, nanos: u64, weight: f64) -> u64 {
         let highest = self.used.checked_ilog2().unwrap_or(0);
@@ -101,6 +102,8 @@ fn power(weight: f32) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -121,14 +124,31 @@ mod tests {
         tally.leave(&mut lanes[0]);
         assert_eq!(times(&tally), [300, 3, 3]);
         assert!(tally.is_even());
-        // One that goes counts until no other of its power is there.
-        lanes[2].len = 0;
-        tally.join(&mut lanes[2], 1.5);
-        tally.leave(&mut lanes[2]);
-        assert_eq!(tally.by_weight(2, 1.0), 3);
-        tally.leave(&mut lanes[1]);
-        lanes[1].len = 0;
-        tally.join(&mut lanes[1], 1.0);
-        assert_eq!(tally.by_weight(2, 1.0), 2);
+    }
+
+    proptest! {
+        /// However lanes come and go.
+        #[test]
+        fn the_largest_weight_is_known_to_a_factor_of_two(
+            steps in prop::collection::vec((1_u16..=10_000, 0_usize..4), 1..60),
+        ) {
+            let (mut tally, mut there) = (Tally::default(), Vec::<Lane<()>>::new());
+            for (hundredths, gone) in steps {
+                let mut lane = Lane::new();
+                tally.join(&mut lane, f32::from(hundredths) / 100.0);
+                lane.len = 1;
+                there.push(lane);
+                for _ in 0..gone.min(there.len() - 1) {
+                    let mut lane = there.swap_remove(there.len() / 2);
+                    tally.leave(&mut lane);
+                }
+                let largest = there.iter().map(|lane| lane.weight).fold(0.0, f32::max);
+                let smallest = there.iter().map(|lane| lane.weight).fold(f32::INFINITY, f32::min);
+                let times = tally.by_weight(1 << 20, 0.01) as f64 / f64::from(1 << 20) * 0.01;
+                let known = times / f64::from(largest);
+                prop_assert!((0.999..2.0).contains(&known), "{} times {}", known, largest);
+                prop_assert!(!tally.is_even() || largest < 2.0 * smallest);
+            }
+        }
     }
 }

@@ -12,8 +12,8 @@
 //!             or it is next, and FAR_MORE than TOO_FAST and than a task of a lane in which none waits
 //!         or the queue is half full and it has half as many tasks as an average lane
 //!     suspected of that, while nothing waits of other tables
-//!     within again if empty, or if the queue is not even a quarter full, weights are equal, it is TOO_FAST / 2 early
-//!         and no more than that of it waits
+//!     within again if empty, or if the queue is not even a quarter full, no weight is twice another, it is TOO_FAST / 2
+//!         early and no more than that of it waits
 //!
 //! front():
 //!     oldest of lanes within, or smallest tag of lanes over if turn is before that one's arrival or floor has passed
@@ -21,7 +21,7 @@
 //! take():
 //!     front, or out of turn (a run) the table that this worker ran last, or before
 //!     if over: tag += service time / weight    (self-clocked fair queueing: Golestani, INFOCOM 1994)
-//!              where runs pay the order learns of that after QUANTUM
+//!              where runs pay the next lane's turn comes after QUANTUM of work
 //!              turn = max(turn, now) + service time / (SHARE * workers), unless dead tasks have paid for it
 //!              floor = now + FLOOR * service time / workers
 //! ```

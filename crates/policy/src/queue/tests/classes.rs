@@ -133,6 +133,30 @@ fn an_interactive_task_is_not_expected_to_wait_for_bulk_work() {
 }
 
 #[test]
+fn where_classes_are_equal_bulk_work_is_waited_for_from_its_first_moment_on() {
+    let equal = Discipline {
+        bulk_wait: Some(Duration::ZERO),
+        ..DISCIPLINE
+    };
+    let mut queue: Queue<u32> = Queue::new(equal, 2);
+    let (table, mut run) = (Simulation::table(0), Run::default());
+    let bulk = Terms {
+        class: Class::Bulk,
+        ..Terms::default()
+    };
+    // It takes 2 ms.
+    queue.push(table, &bulk, 0, Time::ZERO).unwrap();
+    assert!(queue.take(Some(0), &mut run, Time::ZERO).is_some());
+    let now = Time::ZERO + 2 * MILLI;
+    run.end(now);
+    assert!(queue.take(Some(0), &mut run, now).is_none());
+    for task in 0..3 {
+        queue.push(table, &bulk, task, now).unwrap();
+    }
+    assert_eq!(queue.outlook(now).waits_over, [3 * NANOS; 2]);
+}
+
+#[test]
 fn a_table_has_one_limit_for_both_classes_and_its_own_if_it_has_one() {
     let mut queue: Queue<u32> = Queue::new(DISCIPLINE, 1);
     let limit = Some(2);
