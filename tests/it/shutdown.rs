@@ -62,6 +62,32 @@ fn a_drain_answers_a_full_queue() {
     );
 }
 
+/// Takes note of how many tasks a snapshot says to run.
+struct Watcher(Weak<Executor>, Mutex<Vec<u64>>);
+
+impl Wake for Watcher {
+    fn wake(self: Arc<Self>) {
+        let executor = self.0.upgrade().unwrap();
+        let running = executor.snapshot().total.running;
+        self.1.lock().unwrap().push(running);
+    }
+}
+
+#[test]
+fn what_a_shutdown_abandons_runs_at_no_time() {
+    let mut busy = backlog(2, 50);
+    let executor = Arc::new(busy.executor);
+    let watcher = Arc::new(Watcher(Arc::downgrade(&executor), Mutex::default()));
+    let waker = Waker::from(Arc::clone(&watcher));
+    for ticket in &mut busy.queued {
+        let polled = Pin::new(ticket).poll(&mut Polling::from_waker(&waker));
+        assert!(polled.is_pending());
+    }
+    let report = executor.shutdown(Shutdown::Abandon(Duration::ZERO));
+    assert_eq!((report.abandoned, report.still_running), (50, 2));
+    assert_eq!(*watcher.1.lock().unwrap(), [2; 50]);
+}
+
 /// Polls once with a waker that does nothing.
 fn poll_once<F: Future + Unpin>(future: &mut F) -> std::task::Poll<F::Output> {
     Pin::new(future).poll(&mut Polling::from_waker(Waker::noop()))

@@ -102,7 +102,7 @@ impl Counts {
         // Some may have come since, too.
         let accepted = intake.accepted.max(ended);
         let present = accepted - ended;
-        let queued = queued.min(present);
+        let queued = (queued + intake.leaving).min(present);
         Self {
             accepted,
             queued,

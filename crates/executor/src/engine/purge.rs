@@ -55,6 +55,7 @@ impl Engine {
             let weight = task.weight();
             {
                 let mut state = self.hub.groups.lock(group);
+                state.queue.intake_mut(table).leaving -= weight;
                 match end {
                     End::Expired => {
                         let header = task.header();

@@ -17,6 +17,8 @@ pub struct Intake {
     pub cancelled: u64,
     /// Tasks that expired in the queue.
     pub expired: u64,
+    /// Tasks that were taken out to be ended without a worker, and are not counted as ended yet.
+    pub leaving: u64,
     /// Nanoseconds that what was refused, or not begun because of its deadline, would have taken of its domain. Begins
     /// anew at 2^64.
     pub in_vain: u64,
@@ -29,6 +31,7 @@ impl Intake {
         self.shed += other.shed;
         self.cancelled += other.cancelled;
         self.expired += other.expired;
+        self.leaving += other.leaving;
         self.in_vain = self.in_vain.wrapping_add(other.in_vain);
     }
 }

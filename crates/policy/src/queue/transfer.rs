@@ -21,7 +21,8 @@ pub struct Moved<T> {
 }
 
 impl<T> Queue<T> {
-    /// Takes out every queued task for which `dead` holds. The caller ends them and counts how.
+    /// Takes out every queued task for which `dead` holds: [`Intake::leaving`](super::Intake::leaving) until the caller
+    /// has ended them and counted how.
     pub fn extract(&mut self, dead: impl FnMut(&T) -> bool) -> Vec<(TableId, T)> {
         self.searched = SearchAt::default();
         self.search(usize::MAX, dead).0
@@ -35,24 +36,27 @@ impl<T> Queue<T> {
         mut dead: impl FnMut(&T) -> bool,
     ) -> (Vec<(TableId, T)>, bool) {
         let mut out = Vec::new();
+        let mut leaving = Vec::new();
+        let mut is_through = true;
         while let Some(order) = self.orders.get_mut(self.searched.order) {
             let at = &mut self.searched;
-            let is_through = order.extract(
-                &mut self.lanes,
-                at,
-                &mut steps,
-                &mut dead,
-                |table, _, slot| {
-                    out.extend(slot.task.map(|task| (table, task)));
-                },
-            );
+            let leaves = |table, _, slot: Slot<T>| {
+                leaving.push((table, slot.queries));
+                out.extend(slot.task.map(|task| (table, task)));
+            };
+            is_through = order.extract(&mut self.lanes, at, &mut steps, &mut dead, leaves);
             if !is_through {
-                return (out, false);
+                break;
             }
             *at = SearchAt::of(at.order + 1);
         }
-        self.searched = SearchAt::default();
-        (out, true)
+        if is_through {
+            self.searched = SearchAt::default();
+        }
+        for (table, queries) in leaving {
+            self.intake_mut(table).leaving += u64::from(queries);
+        }
+        (out, is_through)
     }
 
     /// Takes out everything, for another group's queue.
