@@ -9,7 +9,7 @@
 //! | group | counts |
 //! | --- | --- |
 //! | `later` | a submit to a table that had one before |
-//! | `first` | the first submit ever to a table: its lane in the domain's queue is made |
+//! | `first` | the first submit ever to a table: its flow in the domain's queue is made |
 //! | `life` | the whole process, in which so many tasks are submitted, run and answered: their difference, divided by the difference in tasks, is one task's whole life |
 
 // The macros of gungraun write public items without documentation.

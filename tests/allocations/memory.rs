@@ -36,7 +36,7 @@ fn per_table(before: i64) -> i64 {
 #[test]
 fn a_table_takes_less_than_2_kib_idle_4_used_and_5_with_its_windows() {
     let _alone = ALONE.lock();
-    // A table that other domains help with has a lane in each of them, and how many do depends on the machine's load.
+    // A table that other domains help with has a flow in each of them, and how many do depends on the machine's load.
     let at_home = StealConfig::new().cold_factor(None);
     let executor = builder(DOMAINS, 1).steal(at_home).build().unwrap();
     let before = HELD.load(Ordering::Relaxed);

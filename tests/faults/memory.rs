@@ -112,13 +112,13 @@ fn first_tasks(rules: Rules, least: u64) {
             let mut tries = 0..=3;
             let accepted =
                 tries.find_map(|growths| submit(&executor, table, number, growths, &mut shed));
-            accepted.expect("a task needs no more than a lane, its buffer and a turn")
+            accepted.expect("a task needs no more than a flow, its buffer and a turn")
         })
         .collect();
     assert!(shed.all >= least, "only {} refusals", shed.all);
     assert!(
         shed.apart >= 4,
-        "only {} with no memory for a lane",
+        "only {} with no memory for a flow",
         shed.apart
     );
     assert_eq!(shed.without, 0, "accepted although memory was refused");
@@ -126,10 +126,10 @@ fn first_tasks(rules: Rules, least: u64) {
 }
 
 #[test]
-fn a_tables_first_task_is_refused_wherever_its_lane_needs_memory() {
-    // Room for more lanes and more tasks at every doubling.
+fn a_tables_first_task_is_refused_wherever_its_flow_needs_memory() {
+    // Room for more flows and more tasks at every doubling.
     first_tasks(Rules::Default, 4 + 4);
-    verified("no memory for a table's lane or its task");
+    verified("no memory for a table's flow or its task");
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn whatever_is_refused_at_whatever_moment_the_counters_add_up() {
             apart += shed.apart;
         }
         let enough = all > EXECUTORS && apart > 0;
-        assert!(enough, "{all} refusals, {apart} without a lane");
+        assert!(enough, "{all} refusals, {apart} without a flow");
     }
     verified("no memory at random moments");
 }

@@ -7,8 +7,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use crate::engine::current;
+use crate::engine::deadline::{Alarm, Expire, Timer};
 use crate::engine::live::Outcome;
-use crate::engine::timer::{Alarm, Expire, Timer};
 use crate::error::{Error, SubmitError};
 use crate::report::{Answer, Report};
 use crate::sync::{now, park_timeout, thread, thread_local};

@@ -13,7 +13,7 @@ pub enum LeftHome {
     /// ([`route::nearest_spare`](crate::route::nearest_spare)), or had lost its workers.
     Overflow,
     /// A worker of another domain stole it, though tasks waited there: those at home had waited far longer
-    /// ([`ladder::is_behind`](crate::ladder::is_behind)).
+    /// ([`steal_order::is_behind`](crate::steal_order::is_behind)).
     StolenByBusy,
     /// An idle worker of another domain stole it ([`is_worth_crossing`](crate::is_worth_crossing)), or took part in it.
     StolenByIdle,

@@ -16,7 +16,7 @@
 //! | why did a task leave its home? | [`LeftHome`] |
 //! | whom does a task wake, who may sleep, who helps whom? | [`group::Group`] |
 //! | how much of an IVF query does a core scan next? | [`next_unit`] |
-//! | may an idle or a busy core help another domain? | [`is_worth_crossing`], [`has_surplus_worker`], [`ladder`] |
+//! | may an idle or a busy core help another domain? | [`is_worth_crossing`], [`has_surplus_worker`], [`steal_order`] |
 //! | in which order does a group look at others? | [`neighbours`], [`overflow_domains`] |
 //!
 //! Floats that are NaN, infinite or negative never panic: as load they count as 0, as a threshold the documented
@@ -33,7 +33,6 @@ pub use serde;
 mod settings;
 
 pub mod group;
-pub mod ladder;
 mod left_home;
 mod mapper;
 mod neighbours;
@@ -45,6 +44,7 @@ pub mod replay;
 pub mod route;
 mod split;
 mod steal;
+pub mod steal_order;
 mod table_id;
 mod time;
 mod trigger;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use chiplet_table::Class;
 
-use crate::group::{Crossing, Faces};
+use crate::group::{Crossing, PublishedLoads};
 use crate::queue::{Pace, Refusal};
 use crate::{LeftHome, TableId, is_worth_rebalancing, overflow_domains};
 
@@ -14,7 +14,12 @@ pub(crate) const LONG_WAIT: Duration = Duration::from_micros(200);
 /// Of two homes of a table the one where a task of `class` waits less: the power of two choices (Mitzenmacher, IEEE
 /// Transactions on Parallel and Distributed Systems 12, 2001).
 #[inline(always)]
-pub fn shorter(faces: &impl Faces, [first, second]: [usize; 2], class: Class, pace: Pace) -> usize {
+pub fn shorter(
+    faces: &impl PublishedLoads,
+    [first, second]: [usize; 2],
+    class: Class,
+    pace: Pace,
+) -> usize {
     let wait = |group| faces.wait(group, class, pace);
     match first != second && wait(second) < wait(first) {
         true => second,
@@ -27,7 +32,7 @@ pub fn shorter(faces: &impl Faces, [first, second]: [usize; 2], class: Class, pa
 /// it.
 #[inline(always)]
 pub fn evens_out(
-    faces: &impl Faces,
+    faces: &impl PublishedLoads,
     crossing: &Crossing,
     home: usize,
     (table, class, pace): (TableId, Class, Pace),
@@ -45,7 +50,7 @@ pub fn evens_out(
 /// A group whose queue is so much shorter than that of `home`, where it is so long.
 #[cold]
 fn much_shorter(
-    faces: &impl Faces,
+    faces: &impl PublishedLoads,
     home: usize,
     table: TableId,
     class: Class,
@@ -66,7 +71,11 @@ fn much_shorter(
 }
 
 /// The nearest other group with workers to spare, which may take tasks that `group` has no place for.
-pub fn nearest_spare(faces: &impl Faces, crossing: &Crossing, group: usize) -> Option<usize> {
+pub fn nearest_spare(
+    faces: &impl PublishedLoads,
+    crossing: &Crossing,
+    group: usize,
+) -> Option<usize> {
     if !crossing.is_priced() {
         return None;
     }
@@ -85,12 +94,12 @@ pub struct Unplaced<L> {
     pub load: L,
 }
 
-/// Puts `load` into one of `groups` queues: that of its `home`, unless it should be `evened` out ([`evens_out`]). If the
-/// home is full, a group with workers to spare gets it, which is better than a refusal. Returns how fast the table's tasks
-/// come, if it is at home.
+/// Puts `load` into one of `groups` queues: that of its `home`, unless it should be `evened` out ([`evens_out`]). If
+/// the home is full, a group with workers to spare gets it, which is better than a refusal. Returns how fast the
+/// table's tasks come, if it is at home.
 ///
-/// `caller` is whose queues these are: `push` tries one of them, and is told why that is not the home's. `home_now` says
-/// where home is by now, and `spare` which group takes what another one has no place for ([`nearest_spare`]).
+/// `caller` is whose queues these are: `push` tries one of them, and is told why that is not the home's. `home_now`
+/// says where home is by now, and `spare` which group takes what another one has no place for ([`nearest_spare`]).
 #[inline(always)]
 pub fn choose<C, L>(
     caller: &mut C,
@@ -116,7 +125,8 @@ pub fn choose<C, L>(
     }
 }
 
-/// The rest of [`choose`], for a load that its home has refused, or the group that should have had it instead (`evened`).
+/// The rest of [`choose`], for a load that its home has refused, or the group that should have had it instead
+/// (`evened`).
 #[cold]
 #[inline(never)]
 fn elsewhere<C, L>(

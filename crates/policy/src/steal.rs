@@ -1,4 +1,4 @@
-//! The steal ladder: own queue, then a sibling in the same domain, then another domain at a price.
+//! The steal order: own queue, then a sibling in the same domain, then another domain at a price.
 //!
 //! 1. A core runs what is in its own queue.
 //! 2. If that is empty, it takes from a sibling of its domain, whose cache is its own.
@@ -226,7 +226,7 @@ pub fn can_donate(staff: &Staff) -> bool {
 pub(crate) const FAR_PRICE: u32 = 3;
 
 /// How many groups are near enough to help a group as soon as they can spare a worker: the first so many of its
-/// [nearest](crate::group::Faces::nearest). What it lends them stays with the same few caches.
+/// [nearest](crate::group::PublishedLoads::nearest). What it lends them stays with the same few caches.
 ///
 /// If all groups helped at once, what goes to them would be cold everywhere and evict there what their own tables need.
 /// On 12 CCDs that were half idle the hot set moved; the new hot tables' home lacked 2 % of its time, and with

@@ -7,7 +7,7 @@
 //! | `round-robin` | next worker in turn | never | never | - |
 //! | `fork-join` | next worker in turn | every list over all cores, then a barrier | lists only | - |
 //! | `global-steal` | next worker in turn | every list, for whoever is idle | anywhere | - |
-//! | `ccd-aware` | the table's home domain | by load; of tables that no cache keeps over all domains | the priced ladder | time |
+//! | `ccd-aware` | the table's home domain | by load; of tables that no cache keeps over all domains | the priced steal order | time |
 //! | `ccd-aware-fifo` | as `ccd-aware`, but queries start in the order in which they came | | | |
 //! | `ccd-aware-local` | as `ccd-aware`, but a query is split within its domain alone | | | |
 //! | `ccd-aware-bytes` | as `ccd-aware-local`, but tables are placed by the bytes that they pull | | | bytes |
@@ -66,8 +66,8 @@ pub enum Stealing {
     Never,
     /// Any worker from any domain that has a task waiting, at no price: topology-blind, as bthread.
     Anywhere,
-    /// The priced ladder of `chiplet_policy`.
-    Ladder,
+    /// The priced steal order of `chiplet_policy`.
+    StealOrder,
 }
 
 /// A named way to route, place, split and steal.
@@ -129,7 +129,7 @@ impl Strategy {
         name: "ccd-aware",
         routing: Routing::Home,
         splitting: Splitting::Spill,
-        stealing: Stealing::Ladder,
+        stealing: Stealing::StealOrder,
         placing: PlaceBy::Time,
         run_length: Discipline::RUN_LENGTH,
     };
@@ -198,7 +198,7 @@ impl Strategy {
         match self.stealing {
             Stealing::Never => config.cold_factor(None),
             Stealing::Anywhere => config.cold_factor(Some(1.0)).cold_limit(Duration::ZERO),
-            Stealing::Ladder => config,
+            Stealing::StealOrder => config,
         }
     }
 }

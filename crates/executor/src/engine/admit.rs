@@ -28,7 +28,7 @@ impl Engine {
     pub(crate) fn route(&self, entry: &TableEntry, at: Time, class: Class) -> usize {
         let (first, second) = entry.state.next_homes(Self::draw(at));
         let homes = [first, second.unwrap_or(first)].map(|home| self.group_of(home));
-        route::shorter(&self.hub.groups, homes, class, entry.state.pace())
+        route::shorter(&self.scheduler.groups, homes, class, entry.state.pace())
     }
 
     /// A number for a choice at `at`. The clock's low digits are as good as a random number here, and need no shared
@@ -68,7 +68,7 @@ impl Engine {
             let helpers = entry.state.last_units.load(Ordering::Relaxed);
             if helpers > 1 {
                 // At most this task itself waits.
-                self.hub.rouse(group, helpers as usize - 1, 1);
+                self.scheduler.wake_several(group, helpers as usize - 1, 1);
             }
             Ok(pace)
         };
@@ -111,9 +111,14 @@ impl Engine {
         at: Time,
     ) -> Result<Pace, (Refusal, Arc<dyn Task>)> {
         terms.place = entry.state.place_in(group);
-        let (pace, place) = self.hub.push(group, entry.id, &terms, task, at)?;
+        let (pace, place) = self.scheduler.push(group, entry.id, &terms, task, at)?;
         if let Some(place) = place {
-            let is_home = |group| entry.state.homes.contains(self.hub.crew.domain_of(group));
+            let is_home = |group| {
+                entry
+                    .state
+                    .homes
+                    .contains(self.scheduler.layout.domain_of(group))
+            };
             entry.state.keep_place(group, place, is_home);
         }
         Ok(pace)
@@ -134,7 +139,7 @@ impl Engine {
     /// Workers at work in the homes of the table.
     pub(crate) fn workers_for(&self, entry: &TableEntry) -> usize {
         let homes = entry.state.homes.load();
-        let at_work = |domain| self.hub.groups.at_work_in(self.group_of(domain));
+        let at_work = |domain| self.scheduler.groups.at_work_in(self.group_of(domain));
         homes.iter().map(|home| at_work(home.domain)).sum()
     }
 
@@ -175,7 +180,7 @@ impl Engine {
         let mut wait_us = 0;
         if refusal != Refusal::Closed {
             let full = refusal.is_for_places();
-            let outlook = self.hub.refuse(home, (entry.id, class), weight, full);
+            let outlook = self.scheduler.refuse(home, (entry.id, class), weight, full);
             let wait = outlook.wait(class, entry.state.pace()).min(LONGEST_WAIT);
             // A number, as a refused query is moved back to its sender with it: the smaller, the better.
             wait_us = wait.as_micros() as u32;
@@ -185,7 +190,7 @@ impl Engine {
             Refusal::Closed => SubmitError::ShuttingDown,
             // Vacant only if workers came and went throughout; a later try finds them.
             Refusal::GroupFull | Refusal::Vacant => SubmitError::Overloaded {
-                domain: self.hub.crew.domain_of(home).0,
+                domain: self.scheduler.layout.domain_of(home).0,
                 limit: self.queue_limit,
                 wait_us,
             },
@@ -207,7 +212,7 @@ impl Engine {
         (at, class): (Time, Class),
         push: impl Fn(usize, L, Option<LeftHome>) -> Result<Pace, (Refusal, L)>,
     ) -> Result<(), Unplaced<L>> {
-        let (groups, crossing) = (&self.hub.groups, self.hub.crossing());
+        let (groups, crossing) = (&self.scheduler.groups, self.scheduler.crossing());
         let home = self.route(entry, at, class);
         let of = (entry.id, class, entry.state.pace());
         let evened = route::evens_out(groups, crossing, home, of);

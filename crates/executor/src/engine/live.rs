@@ -12,9 +12,9 @@ use chiplet_policy::{StealLevel, Time};
 use chiplet_table::host::contain;
 
 use super::completion::Live;
+use super::deadline::Expire;
 use super::stats::Note;
 use super::task::{Header, Task};
-use super::timer::Expire;
 use super::worker::Worker;
 use crate::counts::End;
 use crate::error::Error;

@@ -6,7 +6,7 @@
 mod admit;
 pub(crate) mod completion;
 pub(crate) mod current;
-mod exits;
+pub(crate) mod deadline;
 pub(crate) mod live;
 mod purge;
 pub(crate) mod registry;
@@ -14,7 +14,7 @@ pub(crate) mod span;
 pub(crate) mod stats;
 pub(crate) mod substitutes;
 pub(crate) mod task;
-pub(crate) mod timer;
+mod threads;
 pub(crate) mod worker;
 
 use std::sync::Arc;
@@ -24,22 +24,22 @@ use chiplet_table::Table;
 use chiplet_topology::Topology;
 
 use crate::placement::nodes::Nodes;
-use crate::scheduler::Hub;
+use crate::scheduler::Scheduler;
 use crate::sync::atomic::AtomicBool;
 use crate::sync::now;
-use exits::Threads;
+use deadline::Timer;
 use registry::{Common, Placed, Registry};
 use stats::Stats;
 use substitutes::Substitutes;
 use task::{Invitation, Task};
-use timer::Timer;
+use threads::Threads;
 
 pub(crate) struct Engine {
     pub(crate) id: u64,
     pub(crate) topology: Arc<Topology>,
     pub(crate) nodes: Nodes,
     pub(crate) split: SplitConfig,
-    pub(crate) hub: Hub<Arc<dyn Task>, Invitation>,
+    pub(crate) scheduler: Scheduler<Arc<dyn Task>, Invitation>,
     pub(crate) registry: Registry,
     pub(crate) stats: Stats,
     pub(crate) threads: Arc<Threads>,
@@ -63,7 +63,7 @@ pub(crate) struct EngineParts {
     pub(crate) topology: Arc<Topology>,
     pub(crate) nodes: Nodes,
     pub(crate) split: SplitConfig,
-    pub(crate) hub: Hub<Arc<dyn Task>, Invitation>,
+    pub(crate) scheduler: Scheduler<Arc<dyn Task>, Invitation>,
     pub(crate) group_of_domain: Vec<Option<usize>>,
     pub(crate) queue_limit: usize,
     pub(crate) table_limit: usize,
@@ -73,12 +73,15 @@ impl Engine {
     pub(crate) fn new(parts: EngineParts) -> Self {
         static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
         let timer = Arc::new(Timer::default());
-        let stats = Stats::new(parts.hub.groups.count(), parts.hub.crew.threads());
+        let stats = Stats::new(
+            parts.scheduler.groups.count(),
+            parts.scheduler.layout.threads(),
+        );
         let id = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let common = Common {
             executor: id,
             timer: Arc::clone(&timer),
-            cores: Arc::clone(&parts.hub.cores),
+            cores: Arc::clone(&parts.scheduler.cores),
             began: now(),
             domains: parts.topology.domains().len(),
         };
@@ -86,7 +89,7 @@ impl Engine {
             id,
             split: parts.split,
             registry: Registry::new(common),
-            hub: parts.hub,
+            scheduler: parts.scheduler,
             topology: parts.topology,
             nodes: parts.nodes,
             stats,

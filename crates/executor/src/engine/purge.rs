@@ -16,14 +16,14 @@ impl Engine {
     /// The thread of the timed look: sees to it that nobody waits beside idle workers, and that dead tasks keep no
     /// places in a queue that refuses others.
     pub(crate) fn watch(&self) {
-        self.hub.watch(|group| self.purge(group));
+        self.scheduler.watch(|group| self.purge(group));
     }
 
     /// Ends what is dead among the next tasks of a queue that refuses others: cancelled tasks and those past their
     /// deadline hold places that living ones could use.
     fn purge(&self, group: usize) {
         let now = now();
-        let dead = self.hub.search(group, |task| {
+        let dead = self.scheduler.search(group, |task| {
             let header = task.header();
             header.stop_reason().is_some() || header.is_expired(now)
         });
@@ -39,9 +39,9 @@ impl Engine {
     /// how many tasks that were.
     pub(crate) fn abandon_queued(&self) -> u64 {
         self.abandons.store(true, Ordering::SeqCst);
-        (0..self.hub.groups.count())
+        (0..self.scheduler.groups.count())
             .map(|group| {
-                let dead = self.hub.empty(group);
+                let dead = self.scheduler.empty(group);
                 self.bury(group, dead, &Error::ShutDown)
             })
             .sum()
@@ -54,7 +54,7 @@ impl Engine {
             let end = task.end_queued(error.clone());
             let weight = task.weight();
             {
-                let mut state = self.hub.groups.lock(group);
+                let mut state = self.scheduler.groups.lock(group);
                 state.queue.intake_mut(table).leaving -= weight;
                 match end {
                     End::Expired => {

@@ -15,7 +15,7 @@ use chiplet_table::Table;
 use chiplet_table::host::contain;
 
 use super::current;
-use super::timer::Timer;
+use super::deadline::Timer;
 use crate::error::TableError;
 use crate::options::{KeptOptions, TableOptions};
 use crate::scheduler::{FreeCores, Pace};

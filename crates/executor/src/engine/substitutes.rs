@@ -20,12 +20,12 @@ impl Substitutes {
     /// # Errors
     /// The system has refused one more thread.
     pub(super) fn start(engine: &Arc<Engine>, substitute: usize) -> Result<(), BuildError> {
-        let local = engine.hub.local(substitute);
-        let domain = engine.hub.crew.domain_of(local.group);
+        let local = engine.scheduler.local(substitute);
+        let domain = engine.scheduler.layout.domain_of(local.group);
         let shared = Arc::clone(engine);
         engine.threads.spawn_worker(domain, substitute, move || {
             if let Some(thread) = Thread::current() {
-                let worker = shared.hub.crew.stands_in_for(substitute);
+                let worker = shared.scheduler.layout.stands_in_for(substitute);
                 shared.substitutes.0.lock().push((worker, thread));
             }
             Worker::new(shared, local).run();

@@ -149,7 +149,7 @@ pub(crate) trait Task: Send + Sync {
             StealLevel::Own => self.submitted().level(),
             stolen => stolen,
         };
-        worker.seat.begun(far);
+        worker.counts.begun(far);
         let started = worker.start(self.header(), level);
         self.execute(worker, started, far);
     }

@@ -1,4 +1,4 @@
-//! A worker thread: asks the hub what is next, runs it, and never dies of what it runs.
+//! A worker thread: asks the scheduler what is next, runs it, and never dies of what it runs.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use chiplet_topology::DomainId;
 use crossbeam_utils::CachePadded;
 
 use super::registry::TableEntry;
-use super::stats::{Note, Notes, Seat};
+use super::stats::{Note, Notes, OwnCounts};
 use super::substitutes::Substitutes;
 use super::task::{Header, Invitation, Shared, Task};
 use super::{Engine, current};
@@ -38,7 +38,7 @@ pub(crate) struct Worker {
     pub(crate) place: Locality,
     notes: RefCell<Notes>,
     /// What it shows of itself.
-    pub(crate) seat: Arc<CachePadded<Seat>>,
+    pub(crate) counts: Arc<CachePadded<OwnCounts>>,
     /// When the task that it runs, or takes part in, was begun.
     pub(crate) began: Time,
     /// It has done nothing since its last task ended than to leave the answer.
@@ -51,14 +51,14 @@ struct Blocked<'a>(&'a Worker);
 impl<'a> Blocked<'a> {
     fn begin(worker: &'a Worker) -> Self {
         let (engine, local) = (&worker.engine, &worker.local);
-        let covered = match engine.hub.block(local) {
+        let covered = match engine.scheduler.block(local) {
             Cover::Found(_) => true,
             Cover::Nobody => false,
             Cover::Start(substitute) => match Substitutes::start(engine, substitute) {
                 Ok(()) => true,
                 Err(error) => {
                     tracing::warn!(%error, "no thread could be started for a worker whose task blocks");
-                    engine.hub.do_without(local, substitute);
+                    engine.scheduler.do_without(local, substitute);
                     false
                 }
             },
@@ -71,18 +71,18 @@ impl<'a> Blocked<'a> {
 impl Drop for Blocked<'_> {
     fn drop(&mut self) {
         current::set_covered(false);
-        self.0.engine.hub.unblock(&self.0.local);
+        self.0.engine.scheduler.unblock(&self.0.local);
     }
 }
 
 impl Worker {
     pub(crate) fn new(engine: Arc<Engine>, local: Local<Invitation>) -> Self {
-        let domain = engine.hub.crew.domain_of(local.group);
+        let domain = engine.scheduler.layout.domain_of(local.group);
         let spec = &engine.topology.domains()[domain.0 as usize];
         let (node, package) = (spec.node, spec.package);
         Self {
             notes: RefCell::new(engine.stats.join(local.group)),
-            seat: engine.stats.seat(local.worker),
+            counts: engine.stats.own_counts(local.worker),
             engine,
             local,
             place: Locality {
@@ -99,7 +99,7 @@ impl Worker {
     pub(crate) fn run(mut self) {
         current::enter(self.engine.id);
         let engine = Arc::clone(&self.engine);
-        while let Some(found) = engine.hub.next(&mut self.local) {
+        while let Some(found) = engine.scheduler.next(&mut self.local) {
             match found {
                 Found::Task(task, level) => task.run(&mut self, level),
                 Found::Invitation(invitation, level) => {
@@ -114,7 +114,7 @@ impl Worker {
     /// What time it is.
     #[inline]
     pub(crate) fn now(&self) -> Time {
-        self.engine.hub.clock().now()
+        self.engine.scheduler.clock().now()
     }
 
     /// Starts the task which it has taken from `level`. That is now; or when its last task ended, if nothing but the
@@ -141,8 +141,8 @@ impl Worker {
     /// Whether it should leave the task in which it takes part, which came and was begun then, for one that waits in
     /// its own domain.
     pub(crate) fn gives_way(&self, class: Class, came: Time, began: Time) -> bool {
-        let hub = &self.engine.hub;
-        hub.gives_way(&self.local, &Underway { class, came, began })
+        let scheduler = &self.engine.scheduler;
+        scheduler.gives_way(&self.local, &Underway { class, came, began })
     }
 
     /// Says that a task has ended at `now`, which has used so much.
@@ -167,18 +167,18 @@ impl Worker {
 
     /// Says that another worker's task has ended at `now`, to which others than that one have given so much time.
     pub(crate) fn end_late(&self, task: Late, now: Time, helped: Duration) {
-        self.engine.hub.end_late(task, now, helped);
+        self.engine.scheduler.end_late(task, now, helped);
     }
 
     /// Runs `code`, which waits for something that takes no processor, while a substitute takes tasks in this worker's
     /// place. Returns how long it took.
     pub(crate) fn block(&self, code: &mut dyn FnMut()) -> Duration {
         let began = self.now();
-        self.seat.set_occupied(false);
+        self.counts.set_occupied(false);
         let blocked = Blocked::begin(self);
         code();
         drop(blocked);
-        self.seat.set_occupied(true);
+        self.counts.set_occupied(true);
         self.now().since(began)
     }
 
@@ -234,15 +234,15 @@ impl Worker {
     #[inline]
     pub(crate) fn note(&self, note: Note) {
         self.notes.borrow_mut().add(note, &self.engine.stats);
-        self.seat.set_occupied(false);
+        self.counts.set_occupied(false);
     }
 
     /// Workers that may take part in what this one starts, itself among them; with `spills` also other domains'.
     pub(crate) fn team(&self, spills: bool) -> usize {
-        let hub = &self.engine.hub;
+        let scheduler = &self.engine.scheduler;
         let workers = match spills {
-            true => hub.groups.at_work(),
-            false => hub.groups.at_work_in(self.local.group),
+            true => scheduler.groups.at_work(),
+            false => scheduler.groups.at_work_in(self.local.group),
         };
         workers.max(1)
     }
@@ -261,7 +261,7 @@ impl Worker {
     pub(crate) fn hands(&self, inside: usize, left: u128) -> Hands {
         let matters = self.engine.split.is_divisible(left);
         let (idle, waiting) = match matters {
-            true => self.engine.hub.idle_and_waiting(self.local.group),
+            true => self.engine.scheduler.idle_and_waiting(self.local.group),
             false => (0, 0),
         };
         Hands {
@@ -294,19 +294,19 @@ impl Worker {
             return;
         }
         let invitation = Invitation::new(Arc::clone(shared));
-        let hub = &self.engine.hub;
-        hub.invite(&self.local, invitation, places, wanted);
+        let scheduler = &self.engine.scheduler;
+        scheduler.invite(&self.local, invitation, places, wanted);
     }
 
     /// Lets `places` workers of other domains take part in `shared`, until [`Worker::withdraw`].
     pub(crate) fn spill(&self, shared: &Arc<dyn Shared>, places: usize) {
         let invitation = Invitation::new(Arc::clone(shared));
-        self.engine.hub.spill(&self.local, invitation, places);
+        self.engine.scheduler.spill(&self.local, invitation, places);
     }
 
     /// Takes back what this worker has spilled.
     pub(crate) fn withdraw(&self) {
-        self.engine.hub.withdraw(&self.local);
+        self.engine.scheduler.withdraw(&self.local);
     }
 
     /// How many parts of one block of the table's queries there should be at a time.
@@ -324,12 +324,12 @@ impl Worker {
 
     /// Counts tasks as accepted that no queue had: this worker goes on with them.
     pub(crate) fn accept(&self, table: TableId, tasks: u64) {
-        let mut state = self.engine.hub.groups.lock(self.local.group);
+        let mut state = self.engine.scheduler.groups.lock(self.local.group);
         state.queue.count_accepted(table, tasks);
     }
 
     /// Whether a task waits in its own domain.
     pub(crate) fn is_wanted_at_home(&self) -> bool {
-        self.engine.hub.is_wanted_at_home(&self.local)
+        self.engine.scheduler.is_wanted_at_home(&self.local)
     }
 }

@@ -8,7 +8,7 @@ use chiplet_policy::{Planner, PlannerConfig, SplitConfig, StealConfig};
 use chiplet_topology::pin::Pin;
 use chiplet_topology::{LevelChoice, Topology, numa_balancing};
 
-use crate::engine::timer;
+use crate::engine::deadline;
 use crate::engine::worker::Worker;
 use crate::engine::{Engine, EngineParts};
 use crate::error::BuildError;
@@ -20,7 +20,7 @@ use crate::placement::cores;
 use crate::placement::event::RemapEvent;
 use crate::placement::nodes::Nodes;
 use crate::placement::workers::{self, PinnedWorker, Workers};
-use crate::scheduler::{Crossing, Discipline, GroupSpec, Hub, Rules};
+use crate::scheduler::{Crossing, Discipline, GroupSpec, Rules, Scheduler};
 use crate::sync::{mpsc, now};
 
 /// Stands for "as long as it takes".
@@ -258,7 +258,7 @@ impl Builder {
         for (index, group) in groups.iter().enumerate().rev() {
             group_of_domain[group.domain.0 as usize] = Some(index);
         }
-        let (hub, locals) = Hub::new(rules, groups);
+        let (scheduler, locals) = Scheduler::new(rules, groups);
 
         let bucket = self.planner.windows.fast_bucket();
         let tick = bucket.clamp(Duration::from_millis(1), Duration::from_secs(1));
@@ -273,7 +273,7 @@ impl Builder {
         let mut planner = Planner::new(self.planner, workers::specs(&plan, &topology));
         planner.set_memory_budget(copy_rate.map_or(0, |_| self.memory_budget));
         let workers = Workers::new(Arc::clone(&topology), pin, (reserve, max_workers));
-        let clock = hub.clock().clone();
+        let clock = scheduler.clock().clone();
         let balancer = Arc::new(Balancer::new(planner, workers, tick, clock));
         if nodes.matter() && numa_balancing() == Some(true) {
             tracing::warn!(
@@ -286,7 +286,7 @@ impl Builder {
             stack_size: self.stack_size.map(|bytes| bytes.max(SMALLEST_STACK)),
             nodes,
             split: self.split,
-            hub,
+            scheduler,
             name: self.name,
             group_of_domain,
             queue_limit,
@@ -297,7 +297,7 @@ impl Builder {
         let threads = &engine.threads;
         let failed = |error| {
             // Those that have been started have nothing to do, so they end at once. The last worker stops the timer.
-            engine.hub.close();
+            engine.scheduler.close();
             balancer.stop();
             threads.join_until(now() + A_YEAR);
             error
@@ -309,7 +309,7 @@ impl Builder {
             let worker = Worker::new(Arc::clone(&engine), local);
             let report = report.clone();
             let body = move || {
-                // The receiver is gone only if building has failed, and then the hub is closed.
+                // The receiver is gone only if building has failed, and then the scheduler is closed.
                 let _ = report.send(pinned.pin_this());
                 drop(report);
                 worker.run();
@@ -337,7 +337,7 @@ impl Builder {
             };
             start("copy", Box::new(move || copier.run()))?;
         }
-        for _ in 0..timer::THREADS {
+        for _ in 0..deadline::THREADS {
             threads.start_timer().map_err(&failed)?;
         }
         Ok(Executor::new(engine, balancer, self.limits))

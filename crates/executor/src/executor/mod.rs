@@ -205,9 +205,9 @@ impl Executor {
             let input = placed.table;
             return Err(Refused { reason, input });
         }
-        let now = self.engine.hub.clock().now();
-        for group in 0..self.engine.hub.groups.count() {
-            let mut state = self.engine.hub.groups.lock(group);
+        let now = self.engine.scheduler.clock().now();
+        for group in 0..self.engine.scheduler.groups.count() {
+            let mut state = self.engine.scheduler.groups.lock(group);
             state.queue.replaced(table, now);
         }
         Ok(())
@@ -390,7 +390,7 @@ impl Executor {
         effort: Option<Effort>,
     ) -> Header {
         let class = class.unwrap_or_else(|| entry.state.options.get().class);
-        let accepted = self.engine.hub.clock().now();
+        let accepted = self.engine.scheduler.clock().now();
         Header::new(entry, accepted, expires, (class, effort))
     }
 
@@ -487,7 +487,7 @@ impl Executor {
 impl std::fmt::Debug for Executor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Executor")
-            .field("workers", &self.engine.hub.crew.workers())
+            .field("workers", &self.engine.scheduler.layout.workers())
             .field("domains", &self.engine.topology.domains().len())
             .finish_non_exhaustive()
     }

@@ -128,7 +128,7 @@ impl Executor {
             return None;
         }
         let begun = now();
-        self.engine.hub.close();
+        self.engine.scheduler.close();
         self.balancer.stop();
         Some(begun)
     }

@@ -271,10 +271,12 @@ impl<L: Load> BulkTask<L> {
         };
         let weight = if patient { 0 } else { weight as u64 };
         let push = |group, (), left_home| {
-            let workers = engine.hub.groups.at_work_in(group);
+            let workers = engine.scheduler.groups.at_work_in(group);
             let push = |parts| {
                 let parts = bulk.cut((parts, longest), left_home);
-                let pushed = engine.hub.push_all(group, entry.id, &terms, parts, at);
+                let pushed = engine
+                    .scheduler
+                    .push_all(group, entry.id, &terms, parts, at);
                 pushed.map_err(|(refusal, _)| refusal)
             };
             let parts = match is_fed {
@@ -491,7 +493,7 @@ impl<L: Load> Part<L> {
             }
             // No queue has counted them.
             worker.accept(table, count);
-            worker.seat.begun(level);
+            worker.counts.begun(level);
             (started, is_first) = (worker.now(), false);
         }
     }

@@ -10,7 +10,7 @@ mod bulk;
 pub(crate) mod closure;
 mod host;
 pub(crate) mod search;
-mod units;
+mod split;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

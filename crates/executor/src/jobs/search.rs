@@ -1,7 +1,7 @@
 //! A query as a task: on one worker, or on all that take part.
 //!
 //! The worker that takes a splittable query runs `coarse`, and takes a first unit of the probes. If that is not all
-//! of them, it leaves the rest in one place (`units.rs`), invites its siblings, and goes on taking units there like
+//! of them, it leaves the rest in one place (`split.rs`), invites its siblings, and goes on taking units there like
 //! whoever comes, until nothing is left. Whoever leaves last merges and answers; nobody waits. Before each unit the
 //! deadline and the ticket are checked; the first failure ends the query.
 
@@ -16,7 +16,7 @@ use chiplet_table::{Context, Neighbor, Query, SearchError, SplitTable, Table};
 
 use super::guarded;
 use super::host::in_context;
-use super::units::{Found, Units, cost};
+use super::split::{Found, Units, cost};
 use crate::engine::completion::Live;
 use crate::engine::live::{Run, Work};
 use crate::engine::stats::Note;
@@ -145,7 +145,7 @@ impl SearchTask {
             return false;
         };
         loop {
-            worker.seat.begun(level);
+            worker.counts.begun(level);
             let first = unit.start;
             let found = guarded(|| {
                 self.check(now())?;
@@ -177,7 +177,7 @@ impl SearchTask {
         own: Option<Tally>,
     ) {
         let began = worker.now();
-        worker.seat.set_occupied(true);
+        worker.counts.set_occupied(true);
         let (result, used) = in_context(worker, self, |context| {
             let parts = found.parts?.into_iter();
             let parts = parts.map(|(_, part)| part).collect();

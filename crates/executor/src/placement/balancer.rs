@@ -299,18 +299,18 @@ impl Control {
         let orders = self.workers.orders();
         let both = self.workers.at_work().zip(&orders.at_work);
         let with_the_old: Vec<bool> = both.map(|(at_work, &wanted)| at_work || wanted).collect();
-        if !engine.hub.staff(&with_the_old, |_| 0) {
+        if !engine.scheduler.staff(&with_the_old, |_| 0) {
             return;
         }
         if let Some(remap) = self.planner.resize(self.time(now), &orders.strength) {
             self.carry_out(remap, engine);
         }
-        engine.hub.staff(&orders.at_work, |task| {
+        engine.scheduler.staff(&orders.at_work, |task| {
             let header = task.header();
             engine.route(&header.entry, header.accepted, header.class)
         });
         self.workers.carry_out(orders, &engine.substitutes);
-        let workers = engine.hub.groups.at_work();
+        let workers = engine.scheduler.groups.at_work();
         self.workers
             .note(move || tracing::info!(workers, "workers have been ordered anew"));
     }
@@ -368,8 +368,8 @@ impl Control {
         let mut gone: Vec<_> = self.removed.extract_if(.., is_gone).collect();
         for listing in &gone {
             let entry = &listing.entry;
-            for group in 0..engine.hub.groups.count() {
-                engine.hub.groups.lock(group).queue.retire(entry.id);
+            for group in 0..engine.scheduler.groups.count() {
+                engine.scheduler.groups.lock(group).queue.retire(entry.id);
             }
             engine.stats.retire(entry.id);
             self.missed.forget(entry.id);

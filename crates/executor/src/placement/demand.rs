@@ -13,8 +13,8 @@ use crate::engine::Engine;
 /// What each table used since the last call, in time of the fastest cores.
 pub(super) fn drain(engine: &Engine) -> FxHashMap<TableId, Usage> {
     let mut tables: FxHashMap<TableId, Usage> = FxHashMap::default();
-    for group in 0..engine.hub.groups.count() {
-        let domain = engine.hub.crew.domain_of(group);
+    for group in 0..engine.scheduler.groups.count() {
+        let domain = engine.scheduler.layout.domain_of(group);
         engine.stats.drain_used(group, |table, mut used| {
             used.busy = of_fastest(engine, domain, used.busy);
             *tables.entry(table).or_default() += used;
@@ -44,14 +44,14 @@ pub(super) struct Missed {
 impl Missed {
     /// Adds to `tables` what each asked for in vain since the last call.
     pub(super) fn add_to(&mut self, tables: &mut FxHashMap<TableId, Usage>, engine: &Engine) {
-        self.in_vain.resize(engine.hub.groups.count(), 0);
+        self.in_vain.resize(engine.scheduler.groups.count(), 0);
         for (group, in_vain) in self.in_vain.iter_mut().enumerate() {
-            let groups = &engine.hub.groups;
+            let groups = &engine.scheduler.groups;
             let before = std::mem::replace(in_vain, groups.lock(group).queue.in_vain());
             if before == *in_vain {
                 continue;
             }
-            let domain = engine.hub.crew.domain_of(group);
+            let domain = engine.scheduler.layout.domain_of(group);
             for (table, time) in self.seen.since(group, groups.intake(group)) {
                 tables.entry(table).or_default().busy += of_fastest(engine, domain, time);
             }

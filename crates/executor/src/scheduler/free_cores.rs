@@ -10,7 +10,7 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::patience::Patience;
+use super::spin_budget::SpinBudget;
 use crate::sync::{PAUSES, pause};
 
 /// How many such cores there are.
@@ -39,11 +39,11 @@ impl FreeCores {
             .fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
     }
 
-    /// Waits for a moment until a task has `ended`: short ones have before this thread would be asleep. Not without a free
-    /// core: it would take one from the worker that is to answer.
+    /// Waits for a moment until a task has `ended`: short ones have before this thread would be asleep. Not without a
+    /// free core: it would take one from the worker that is to answer.
     pub(crate) fn wait_awake(&self, ended: impl Fn() -> bool) {
         thread_local! {
-            static PATIENCE: Cell<Patience> = Cell::default();
+            static PATIENCE: Cell<SpinBudget> = Cell::default();
         }
         if ended() {
             return;

@@ -4,17 +4,17 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
-use chiplet_policy::group::{Faces, Group, Next};
+use chiplet_policy::group::{Group, Next, PublishedLoads};
 use chiplet_policy::queue::{Intake, Pace};
 use chiplet_policy::{Neighbours, TableId};
 use chiplet_table::Class;
 use crossbeam_utils::CachePadded;
 
 use super::FreeCores;
-use super::crew::GroupSpec;
 use super::group_set::GroupSet;
-use super::seats::Seats;
-use super::seen::Seen;
+use super::parkers::Parkers;
+use super::published::Published;
+use super::worker_layout::GroupSpec;
 use crate::counts::TABLES_AT_ONCE;
 use crate::sync::{Mutex, MutexGuard};
 
@@ -27,15 +27,15 @@ pub(crate) struct Groups<T> {
     /// Groups that may help others that are far.
     free: GroupSet,
     /// Groups whose queue is worth crossing for.
-    pub(super) needy: GroupSet,
+    pub(super) overloaded: GroupSet,
     /// Those of them that are that for workers of another socket.
-    needy_far: GroupSet,
+    overloaded_far: GroupSet,
 }
 
 struct Cell<T> {
     nearest: Neighbours,
     state: CachePadded<Mutex<Group<T>>>,
-    seen: CachePadded<Seen>,
+    published: CachePadded<Published>,
 }
 
 impl<T> Groups<T> {
@@ -47,14 +47,14 @@ impl<T> Groups<T> {
             .map(|(spec, group)| Cell {
                 nearest: spec.nearest,
                 state: CachePadded::new(Mutex::new(group)),
-                seen: CachePadded::new(Seen::new(spec.workers.len() as u32)),
+                published: CachePadded::new(Published::new(spec.workers.len() as u32)),
             })
             .collect();
         Self {
             spare: GroupSet::new(list.len()),
             free: GroupSet::new(list.len()),
-            needy: GroupSet::new(list.len()),
-            needy_far: GroupSet::new(list.len()),
+            overloaded: GroupSet::new(list.len()),
+            overloaded_far: GroupSet::new(list.len()),
             list,
             cores: Arc::clone(cores),
         }
@@ -70,70 +70,77 @@ impl<T> Groups<T> {
         self.list[group].state.lock()
     }
 
-    /// A group under its lock. What changes of it is shown to others; if its queue becomes empty, `seats` are told.
+    /// A group under its lock. What changes of it is shown to others; if its queue becomes empty, `parkers` are told.
     #[inline]
-    pub(super) fn hold<'a>(&'a self, group: usize, seats: &'a Seats) -> Held<'a, T> {
+    pub(super) fn hold<'a>(&'a self, group: usize, parkers: &'a Parkers) -> Held<'a, T> {
         let state = self.lock(group);
         Held {
             groups: self,
-            seats,
+            parkers,
             group,
             before: shown(&state),
             state,
         }
     }
 
-    /// Does with a group under its lock what is done for every task. What changes of it is shown as by [`Groups::hold`].
+    /// Does with a group under its lock what is done for every task. What changes of it is shown as by
+    /// [`Groups::hold`].
     #[inline(always)]
     pub(super) fn with<R>(
         &self,
         group: usize,
-        seats: &Seats,
+        parkers: &Parkers,
         run: impl FnOnce(&mut Group<T>) -> R,
     ) -> R {
         let mut state = self.lock(group);
         let before = shown(&state);
         let result = run(&mut state);
-        self.show(group, seats, before, &mut state);
+        self.show(group, parkers, before, &mut state);
         result
     }
 
     /// Shows what has changed of a group under its lock, of which `before` was [shown] so far.
     #[inline(always)]
-    fn show(&self, group: usize, seats: &Seats, before: (usize, usize), state: &mut Group<T>) {
+    fn show(&self, group: usize, parkers: &Parkers, before: (usize, usize), state: &mut Group<T>) {
         let (asleep, queued) = shown(state);
         if asleep != before.0 {
             self.cores.note_asleep(before.0, asleep);
         }
         if queued != before.1 {
-            self.list[group].seen.show_queued(queued as u32);
+            self.list[group].published.show_queued(queued as u32);
         }
         if self.count() > 1 {
-            self.show_face(group, seats, state);
+            self.show_load(group, parkers, state);
         }
     }
 
     /// Shows what other groups are to see.
     #[inline(never)]
-    fn show_face(&self, group: usize, seats: &Seats, state: &mut Group<T>) {
-        let news = state.news();
-        if news.tasks {
-            self.list[group].seen.show_tasks(state.face());
+    fn show_load(&self, group: usize, parkers: &Parkers, state: &mut Group<T>) {
+        let unpublished = state.unpublished();
+        if unpublished.tasks {
+            self.list[group]
+                .published
+                .show_tasks(state.published_load());
             if state.is_drained() {
                 // Those who have stayed for what waited here go home.
-                seats.unpark_all();
+                parkers.unpark_all();
             }
         }
         // Not written unless they change: their cache lines are read with every task, by clients and workers.
-        if !(news.needy || news.free || news.spare) {
+        if !(unpublished.overloaded || unpublished.free || unpublished.spare) {
             return;
         }
-        let face = state.face();
+        let load = state.published_load();
         for (changed, set, is_in) in [
-            (news.needy, &self.needy_far, face.needy_far),
-            (news.needy, &self.needy, face.needy),
-            (news.free, &self.free, face.free),
-            (news.spare, &self.spare, face.spare),
+            (
+                unpublished.overloaded,
+                &self.overloaded_far,
+                load.overloaded_far,
+            ),
+            (unpublished.overloaded, &self.overloaded, load.overloaded),
+            (unpublished.free, &self.free, load.free),
+            (unpublished.spare, &self.spare, load.spare),
         ] {
             match is_in {
                 _ if !changed => {}
@@ -143,7 +150,8 @@ impl<T> Groups<T> {
         }
     }
 
-    /// What the queue of `group` has counted of each table, with how many of its queries wait. It is read in steps, and whoever wants the queue waits for one of these at most.
+    /// What the queue of `group` has counted of each table, with how many of its queries wait. It is read in steps, and
+    /// whoever wants the queue waits for one of these at most.
     pub(crate) fn intake(&self, group: usize) -> Vec<(TableId, Intake, u64)> {
         let mut all = Vec::new();
         let mut some = Vec::with_capacity(TABLES_AT_ONCE);
@@ -170,12 +178,12 @@ impl<T> Groups<T> {
 
     /// Workers at work in `group`.
     pub(crate) fn at_work_in(&self, group: usize) -> usize {
-        self.list[group].seen.at_work()
+        self.list[group].published.at_work()
     }
 
     /// Shows how many workers of `group` are at work. Called under its lock.
     pub(super) fn show_at_work(&self, group: usize, workers: usize) {
-        self.list[group].seen.set_at_work(workers);
+        self.list[group].published.set_at_work(workers);
     }
 }
 
@@ -188,7 +196,7 @@ fn shown<T>(state: &Group<T>) -> (usize, usize) {
 /// A group under its lock. What has changed of it for others is shown before the lock is released.
 pub(super) struct Held<'a, T> {
     groups: &'a Groups<T>,
-    seats: &'a Seats,
+    parkers: &'a Parkers,
     group: usize,
     before: (usize, usize),
     state: MutexGuard<'a, Group<T>>,
@@ -198,7 +206,7 @@ impl<T> Held<'_, T> {
     /// Shows what has changed, without releasing the lock.
     pub(super) fn show(&mut self) {
         self.groups
-            .show(self.group, self.seats, self.before, &mut self.state);
+            .show(self.group, self.parkers, self.before, &mut self.state);
         self.before = shown(&self.state);
     }
 }
@@ -223,33 +231,33 @@ impl<T> Drop for Held<'_, T> {
     }
 }
 
-impl<T> Faces for Groups<T> {
+impl<T> PublishedLoads for Groups<T> {
     fn queued(&self, group: usize) -> u32 {
-        self.list[group].seen.queued()
+        self.list[group].published.queued()
     }
 
     fn wait(&self, group: usize, class: Class, pace: Pace) -> Duration {
-        self.list[group].seen.wait(class, pace)
+        self.list[group].published.wait(class, pace)
     }
 
     fn price(&self, group: usize) -> Duration {
-        self.list[group].seen.price()
+        self.list[group].published.price()
     }
 
     fn next(&self, group: usize) -> Option<Next> {
-        self.list[group].seen.next()
+        self.list[group].published.next()
     }
 
-    fn is_needy(&self, group: usize) -> bool {
-        self.needy.contains(group)
+    fn is_overloaded(&self, group: usize) -> bool {
+        self.overloaded.contains(group)
     }
 
-    fn is_needy_far(&self, group: usize) -> bool {
-        self.needy_far.contains(group)
+    fn is_overloaded_far(&self, group: usize) -> bool {
+        self.overloaded_far.contains(group)
     }
 
-    fn is_any_needy(&self) -> bool {
-        !self.needy.is_empty()
+    fn is_any_overloaded(&self) -> bool {
+        !self.overloaded.is_empty()
     }
 
     fn is_spare(&self, group: usize) -> bool {

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use chiplet_policy::ladder::Ladder;
 use chiplet_policy::queue::Run;
+use chiplet_policy::steal_order::StealOrder;
 use chiplet_policy::{StealLevel, Time};
 
-use super::patience::Patience;
+use super::spin_budget::SpinBudget;
 
 /// The part of a worker that only its own thread touches.
 pub(crate) struct Local<U> {
@@ -21,8 +21,8 @@ pub(crate) struct Local<U> {
     pub(crate) now: Time,
     /// It has been woken, and found nothing to run since.
     pub(super) woken: bool,
-    pub(super) patience: Patience,
-    pub(super) ladder: Ladder,
+    pub(super) patience: SpinBudget,
+    pub(super) steal_order: StealOrder,
 }
 
 impl<U> Local<U> {
@@ -35,14 +35,14 @@ impl<U> Local<U> {
             away: None,
             now,
             woken: false,
-            patience: Patience::default(),
-            ladder: Ladder::default(),
+            patience: SpinBudget::default(),
+            steal_order: StealOrder::default(),
         }
     }
 
     /// It has something to run, and may spin again after it.
     pub(super) fn found(&mut self) {
-        self.ladder.found();
+        self.steal_order.found();
         self.woken = false;
     }
 
@@ -56,10 +56,10 @@ impl<U> Local<U> {
 
     /// Says that it is `now`, when this worker has done its part of a task in which others still take part, and has
     /// waited for something else meanwhile (`blocked`). Whoever leaves that last says what it took:
-    /// [`Hub::end_late`](super::Hub::end_late).
+    /// [`Scheduler::end_late`](super::Scheduler::end_late).
     pub(crate) fn hand_over(&mut self, now: Time, blocked: Duration) -> Late {
         self.now = now;
-        let away = self.away.as_ref().filter(|_| self.ladder.is_away());
+        let away = self.away.as_ref().filter(|_| self.steal_order.is_away());
         Late {
             group: away.map_or(self.group, |(group, _)| *group),
             away: away.is_some(),
@@ -73,7 +73,7 @@ impl<U> Local<U> {
     #[inline]
     pub(crate) fn present(&mut self) -> &mut Run {
         match &mut self.away {
-            Some((_, run)) if self.ladder.is_away() => run,
+            Some((_, run)) if self.steal_order.is_away() => run,
             _ => &mut self.run,
         }
     }
@@ -115,7 +115,7 @@ impl Default for Late {
     }
 }
 
-/// Something to run, and the level of the ladder it came from.
+/// Something to run, and the level of the steal order it came from.
 pub(crate) enum Found<T, U> {
     Task(T, StealLevel),
     Invitation(U, StealLevel),

@@ -1,4 +1,4 @@
-//! Every interleaving of the production hub, on machines small enough to finish: `make loom`.
+//! Every interleaving of the production scheduler, on machines small enough to finish: `make loom`.
 //!
 //! A worker that sleeps through a task leaves the model with all threads blocked, which loom reports as a
 //! deadlock. So each test only needs to run workers until they have seen what was submitted.
@@ -10,7 +10,7 @@ use chiplet_topology::DomainId;
 use loom::sync::Arc;
 use loom::thread;
 
-use super::ladder::Resting;
+use super::find_task::Resting;
 use super::*;
 use crate::checks::checks;
 use crate::sync::atomic::AtomicU32;
@@ -21,7 +21,7 @@ const TABLE: TableId = TableId {
     generation: 0,
 };
 
-type TestHub = Hub<u32, u32>;
+type TestHub = Scheduler<u32, u32>;
 
 /// Open for ever.
 impl Invite for u32 {
@@ -39,7 +39,7 @@ const FREE: StealConfig = StealConfig::new()
     .cold_limit(Duration::ZERO)
     .max_wait(Duration::from_millis(4));
 
-fn hub(steal: StealConfig, groups: &[Range<usize>]) -> (Arc<TestHub>, Vec<Local<u32>>) {
+fn scheduler(steal: StealConfig, groups: &[Range<usize>]) -> (Arc<TestHub>, Vec<Local<u32>>) {
     hub_with(steal, groups, 0)
 }
 
@@ -77,44 +77,49 @@ fn hub_with(
             bulk_wait: Some(Duration::from_millis(100)),
         },
     };
-    let (hub, locals) = Hub::new(rules, specs);
-    (Arc::new(hub), locals)
+    let (scheduler, locals) = Scheduler::new(rules, specs);
+    (Arc::new(scheduler), locals)
 }
 
-fn push(hub: &TestHub, group: usize, table: TableId, task: u32) -> Result<(), (Refusal, u32)> {
-    let pushed = hub.push(group, table, &Terms::default(), task, hub.clock.now());
+fn push(
+    scheduler: &TestHub,
+    group: usize,
+    table: TableId,
+    task: u32,
+) -> Result<(), (Refusal, u32)> {
+    let pushed = scheduler.push(group, table, &Terms::default(), task, scheduler.clock.now());
     pushed.map(|(pace, _)| pace).map(drop)
 }
 
-/// Runs until the hub is closed; returns how many tasks and invitations it ran.
-fn work(hub: &TestHub, mut local: Local<u32>) -> u32 {
+/// Runs until the scheduler is closed; returns how many tasks and invitations it ran.
+fn work(scheduler: &TestHub, mut local: Local<u32>) -> u32 {
     let mut ran = 0;
-    while hub.next(&mut local).is_some() {
+    while scheduler.next(&mut local).is_some() {
         ran += 1;
     }
     ran
 }
 
 /// Runs exactly `count` things, parking in between; a lost wake-up blocks it for ever.
-fn work_for(hub: &TestHub, local: &mut Local<u32>, count: u32) {
+fn work_for(scheduler: &TestHub, local: &mut Local<u32>, count: u32) {
     for _ in 0..count {
-        assert!(hub.next(local).is_some());
+        assert!(scheduler.next(local).is_some());
     }
 }
 
-/// Workers that close the hub when two tasks have run. Nobody else does: a task that is slept through leaves everybody
-/// blocked.
+/// Workers that close the scheduler when two tasks have run. Nobody else does: a task that is slept through leaves
+/// everybody blocked.
 fn until_two_ran(
-    hub: &Arc<TestHub>,
+    scheduler: &Arc<TestHub>,
     locals: Vec<Local<u32>>,
     ran: &Arc<AtomicU32>,
 ) -> Vec<thread::JoinHandle<()>> {
     let start = |mut local| {
-        let (hub, ran) = (Arc::clone(hub), Arc::clone(ran));
+        let (scheduler, ran) = (Arc::clone(scheduler), Arc::clone(ran));
         thread::spawn(move || {
-            while hub.next(&mut local).is_some() {
+            while scheduler.next(&mut local).is_some() {
                 if ran.fetch_add(1, Ordering::AcqRel) == 1 {
-                    hub.close();
+                    scheduler.close();
                 }
             }
         })
@@ -123,30 +128,30 @@ fn until_two_ran(
 }
 
 fn one_worker_sees_every_task_of_two_submitters() {
-    let (hub, mut locals) = hub(NEVER, &[0..1]);
+    let (scheduler, mut locals) = scheduler(NEVER, &[0..1]);
     let submitters: Vec<_> = (0..2)
         .map(|task| {
-            let hub = Arc::clone(&hub);
-            thread::spawn(move || push(&hub, 0, TABLE, task).unwrap())
+            let scheduler = Arc::clone(&scheduler);
+            thread::spawn(move || push(&scheduler, 0, TABLE, task).unwrap())
         })
         .collect();
-    work_for(&hub, &mut locals[0], 2);
+    work_for(&scheduler, &mut locals[0], 2);
     for submitter in submitters {
         submitter.join().unwrap();
     }
 }
 
 fn two_workers_and_a_submitter_lose_nothing_until_the_close() {
-    let (hub, locals) = hub(StealConfig::default(), &[0..2]);
+    let (scheduler, locals) = scheduler(StealConfig::default(), &[0..2]);
     let workers: Vec<_> = locals
         .into_iter()
         .map(|local| {
-            let hub = Arc::clone(&hub);
-            thread::spawn(move || work(&hub, local))
+            let scheduler = Arc::clone(&scheduler);
+            thread::spawn(move || work(&scheduler, local))
         })
         .collect();
-    push(&hub, 0, TABLE, 1).unwrap();
-    hub.close();
+    push(&scheduler, 0, TABLE, 1).unwrap();
+    scheduler.close();
     let ran: u32 = workers
         .into_iter()
         .map(|worker| worker.join().unwrap())
@@ -155,14 +160,14 @@ fn two_workers_and_a_submitter_lose_nothing_until_the_close() {
 }
 
 fn two_workers_and_two_submitters_lose_nothing() {
-    let (hub, locals) = hub(StealConfig::default(), &[0..2]);
+    let (scheduler, locals) = scheduler(StealConfig::default(), &[0..2]);
     let ran = Arc::new(AtomicU32::new(0));
-    let workers = until_two_ran(&hub, locals, &ran);
+    let workers = until_two_ran(&scheduler, locals, &ran);
     let other = {
-        let hub = Arc::clone(&hub);
-        thread::spawn(move || push(&hub, 0, TABLE, 1).unwrap())
+        let scheduler = Arc::clone(&scheduler);
+        thread::spawn(move || push(&scheduler, 0, TABLE, 1).unwrap())
     };
-    push(&hub, 0, TABLE, 2).unwrap();
+    push(&scheduler, 0, TABLE, 2).unwrap();
     other.join().unwrap();
     workers
         .into_iter()
@@ -171,15 +176,15 @@ fn two_workers_and_two_submitters_lose_nothing() {
 }
 
 fn two_workers_and_tasks_pushed_together_lose_nothing() {
-    let (hub, locals) = hub(StealConfig::default(), &[0..2]);
+    let (scheduler, locals) = scheduler(StealConfig::default(), &[0..2]);
     let ran = Arc::new(AtomicU32::new(0));
-    let workers = until_two_ran(&hub, locals, &ran);
-    let pushed = hub.push_all(
+    let workers = until_two_ran(&scheduler, locals, &ran);
+    let pushed = scheduler.push_all(
         0,
         TABLE,
         &Terms::default(),
         vec![(1, 1), (2, 1)],
-        hub.clock.now(),
+        scheduler.clock.now(),
     );
     assert!(pushed.is_ok());
     workers
@@ -191,42 +196,42 @@ fn two_workers_and_tasks_pushed_together_lose_nothing() {
 fn an_idle_group_hears_of_work_worth_crossing_for() {
     // Two groups of one worker. Group 0's worker never comes, so group 1's must take what is pushed there;
     // with the default price of one service time, from the second task on.
-    let (hub, mut locals) = hub(StealConfig::default(), &[0..1, 1..2]);
+    let (scheduler, mut locals) = scheduler(StealConfig::default(), &[0..1, 1..2]);
     let submitter = {
-        let hub = Arc::clone(&hub);
+        let scheduler = Arc::clone(&scheduler);
         thread::spawn(move || {
-            push(&hub, 0, TABLE, 1).unwrap();
-            push(&hub, 0, TABLE, 2).unwrap();
+            push(&scheduler, 0, TABLE, 1).unwrap();
+            push(&scheduler, 0, TABLE, 2).unwrap();
         })
     };
-    work_for(&hub, &mut locals[1], 1);
+    work_for(&scheduler, &mut locals[1], 1);
     submitter.join().unwrap();
 }
 
 fn a_group_with_one_worker_stealing_hears_of_another_groups_work() {
     // Groups 0 and 1 never serve themselves. Group 2 has three workers, of which it keeps one, and each of the two
     // queues gets as long as is worth one crossing: each of the others finds one task.
-    let (hub, mut locals) = hub(StealConfig::default(), &[0..1, 1..2, 2..5]);
+    let (scheduler, mut locals) = scheduler(StealConfig::default(), &[0..1, 1..2, 2..5]);
     let mut kept = locals.pop().unwrap();
-    assert!(matches!(hub.climb(&mut kept).rest(), Resting::Park));
+    assert!(matches!(scheduler.climb(&mut kept).rest(), Resting::Park));
     for task in [1, 2] {
-        push(&hub, 0, TABLE, task).unwrap();
+        push(&scheduler, 0, TABLE, task).unwrap();
     }
     let mut second = locals.pop().unwrap();
     let mut first = locals.pop().unwrap();
     let other = {
-        let hub = Arc::clone(&hub);
-        thread::spawn(move || work_for(&hub, &mut second, 1))
+        let scheduler = Arc::clone(&scheduler);
+        thread::spawn(move || work_for(&scheduler, &mut second, 1))
     };
     let submitter = {
-        let hub = Arc::clone(&hub);
+        let scheduler = Arc::clone(&scheduler);
         thread::spawn(move || {
             for task in [3, 4] {
-                push(&hub, 1, TABLE, task).unwrap();
+                push(&scheduler, 1, TABLE, task).unwrap();
             }
         })
     };
-    work_for(&hub, &mut first, 1);
+    work_for(&scheduler, &mut first, 1);
     submitter.join().unwrap();
     other.join().unwrap();
 }
@@ -234,24 +239,24 @@ fn a_group_with_one_worker_stealing_hears_of_another_groups_work() {
 fn a_call_for_help_outlives_work_at_home() {
     // Group 0 never serves itself. Groups 1 and 2 have a worker each; whichever is called for group 0, a task of group
     // 1 keeps its worker busy from then on, and the other has to go.
-    let (hub, mut locals) = hub(StealConfig::default(), &[0..1, 1..2, 2..3]);
+    let (scheduler, mut locals) = scheduler(StealConfig::default(), &[0..1, 1..2, 2..3]);
     let (mut free, mut busy) = (locals.pop().unwrap(), locals.pop().unwrap());
     const OWN: u32 = 3;
     let ran = Arc::new(AtomicU32::new(0));
-    let one_more = |hub: &TestHub, ran: &AtomicU32| {
+    let one_more = |scheduler: &TestHub, ran: &AtomicU32| {
         if ran.fetch_add(1, Ordering::AcqRel) == 1 {
-            hub.close();
+            scheduler.close();
             // A worker stays for as long as something waits elsewhere, and nobody serves group 0.
             for group in 0..3 {
-                let _ = hub.empty(group);
+                let _ = scheduler.empty(group);
             }
         }
     };
     let at_home = {
-        let (hub, ran) = (Arc::clone(&hub), Arc::clone(&ran));
+        let (scheduler, ran) = (Arc::clone(&scheduler), Arc::clone(&ran));
         thread::spawn(move || {
-            while let Some(Found::Task(task, _)) = hub.next(&mut busy) {
-                one_more(&hub, &ran);
+            while let Some(Found::Task(task, _)) = scheduler.next(&mut busy) {
+                one_more(&scheduler, &ran);
                 if task == OWN {
                     break;
                 }
@@ -259,46 +264,46 @@ fn a_call_for_help_outlives_work_at_home() {
         })
     };
     let elsewhere = {
-        let (hub, ran) = (Arc::clone(&hub), Arc::clone(&ran));
+        let (scheduler, ran) = (Arc::clone(&scheduler), Arc::clone(&ran));
         thread::spawn(move || {
-            while hub.next(&mut free).is_some() {
-                one_more(&hub, &ran);
+            while scheduler.next(&mut free).is_some() {
+                one_more(&scheduler, &ran);
             }
         })
     };
     for (group, task) in [(0, 1), (0, 2), (1, OWN)] {
-        push(&hub, group, TABLE, task).unwrap();
+        push(&scheduler, group, TABLE, task).unwrap();
     }
     at_home.join().unwrap();
     elsewhere.join().unwrap();
 }
 
 fn an_invitation_reaches_a_sibling_that_is_going_to_sleep() {
-    let (hub, mut locals) = hub(StealConfig::default(), &[0..2]);
+    let (scheduler, mut locals) = scheduler(StealConfig::default(), &[0..2]);
     let mut sibling = locals.pop().unwrap();
     let owner = locals.pop().unwrap();
     let thief = {
-        let hub = Arc::clone(&hub);
-        thread::spawn(move || work_for(&hub, &mut sibling, 1))
+        let scheduler = Arc::clone(&scheduler);
+        thread::spawn(move || work_for(&scheduler, &mut sibling, 1))
     };
     // The owner is busy elsewhere and never takes what it has left: the sibling must.
-    hub.invite(&owner, 1, 1, 1);
+    scheduler.invite(&owner, 1, 1, 1);
     thief.join().unwrap();
 }
 
 fn what_a_worker_has_left_for_a_task_reaches_a_sibling_that_is_going_to_sleep() {
     // A helper has given way to a task. If it gets that, it never comes back to what it has left; else it goes on
     // there.
-    let (hub, mut locals) = hub(StealConfig::default(), &[0..2]);
+    let (scheduler, mut locals) = scheduler(StealConfig::default(), &[0..2]);
     let mut sibling = locals.pop().unwrap();
     let mut helper = locals.pop().unwrap();
-    push(&hub, 0, TABLE, 1).unwrap();
+    push(&scheduler, 0, TABLE, 1).unwrap();
     helper.postpone(1, StealLevel::Domain);
     let other = {
-        let hub = Arc::clone(&hub);
-        thread::spawn(move || hub.next(&mut sibling).is_some())
+        let scheduler = Arc::clone(&scheduler);
+        thread::spawn(move || scheduler.next(&mut sibling).is_some())
     };
-    assert!(hub.next(&mut helper).is_some());
+    assert!(scheduler.next(&mut helper).is_some());
     assert!(other.join().unwrap());
 }
 
@@ -306,51 +311,51 @@ fn a_task_is_seen_to_though_who_was_to_take_it_joins_another() {
     // Group 0's first worker never comes back, and its second does one thing. If that is what the first has shared
     // out, the task waits, and the timed look has to know of it: the task may have been pushed while the second was
     // looking.
-    let (hub, mut locals) = hub(StealConfig::default(), &[0..2, 2..3]);
+    let (scheduler, mut locals) = scheduler(StealConfig::default(), &[0..2, 2..3]);
     let mut sibling = locals.remove(1);
     let owner = locals.remove(0);
     let joined = {
-        let hub = Arc::clone(&hub);
-        thread::spawn(move || matches!(hub.next(&mut sibling), Some(Found::Invitation(..))))
+        let scheduler = Arc::clone(&scheduler);
+        thread::spawn(move || matches!(scheduler.next(&mut sibling), Some(Found::Invitation(..))))
     };
-    hub.invite(&owner, 1, 1, 1);
-    push(&hub, 0, TABLE, 1).unwrap();
+    scheduler.invite(&owner, 1, 1, 1);
+    push(&scheduler, 0, TABLE, 1).unwrap();
     if joined.join().unwrap() {
-        hub.watch.park();
+        scheduler.watch.park();
     }
 }
 
 fn a_task_left_to_a_spinning_worker_that_loses_its_core_wakes_a_sleeper_in_time() {
     // The first worker spins, and never comes back.
-    let (hub, mut locals) = hub(StealConfig::default(), &[0..2]);
-    assert!(hub.groups.lock(0).spin());
+    let (scheduler, mut locals) = scheduler(StealConfig::default(), &[0..2]);
+    assert!(scheduler.groups.lock(0).spin());
     let submitter = {
-        let hub = Arc::clone(&hub);
-        thread::spawn(move || push(&hub, 0, TABLE, 1).unwrap())
+        let scheduler = Arc::clone(&scheduler);
+        thread::spawn(move || push(&scheduler, 0, TABLE, 1).unwrap())
     };
     let sibling = &mut locals[1];
-    if matches!(hub.climb(sibling).rest(), Resting::Park) {
+    if matches!(scheduler.climb(sibling).rest(), Resting::Park) {
         // The thread of the timed look, when the task has waited long enough.
-        hub.watch.park();
-        assert!(hub.look(hub.clock.now() + Duration::from_secs(1), |_| ()));
-        hub.climb(sibling).sleep();
+        scheduler.watch.park();
+        assert!(scheduler.look(scheduler.clock.now() + Duration::from_secs(1), |_| ()));
+        scheduler.climb(sibling).sleep();
     }
-    assert!(matches!(hub.next(sibling), Some(Found::Task(..))));
+    assert!(matches!(scheduler.next(sibling), Some(Found::Task(..))));
     submitter.join().unwrap();
 }
 
 fn a_push_against_the_close_is_run_or_refused() {
-    let (hub, mut locals) = hub(NEVER, &[0..1]);
+    let (scheduler, mut locals) = scheduler(NEVER, &[0..1]);
     let submitter = {
-        let hub = Arc::clone(&hub);
-        thread::spawn(move || u32::from(push(&hub, 0, TABLE, 1).is_ok()))
+        let scheduler = Arc::clone(&scheduler);
+        thread::spawn(move || u32::from(push(&scheduler, 0, TABLE, 1).is_ok()))
     };
     let closer = {
-        let hub = Arc::clone(&hub);
-        thread::spawn(move || hub.close())
+        let scheduler = Arc::clone(&scheduler);
+        thread::spawn(move || scheduler.close())
     };
     let mut ran = 0;
-    while hub.next(&mut locals[0]).is_some() {
+    while scheduler.next(&mut locals[0]).is_some() {
         ran += 1;
     }
     closer.join().unwrap();
@@ -359,122 +364,122 @@ fn a_push_against_the_close_is_run_or_refused() {
 
 fn an_old_token_does_not_make_a_worker_deaf() {
     // Group 0's worker never comes. The token is one that an earlier call left in worker 1's parker.
-    let (hub, mut locals) = hub(FREE, &[0..1, 1..2]);
-    hub.seats.unpark(1);
+    let (scheduler, mut locals) = scheduler(FREE, &[0..1, 1..2]);
+    scheduler.parkers.unpark(1);
     let submitter = {
-        let hub = Arc::clone(&hub);
-        thread::spawn(move || push(&hub, 0, TABLE, 1).unwrap())
+        let scheduler = Arc::clone(&scheduler);
+        thread::spawn(move || push(&scheduler, 0, TABLE, 1).unwrap())
     };
-    work_for(&hub, &mut locals[1], 1);
+    work_for(&scheduler, &mut locals[1], 1);
     submitter.join().unwrap();
 }
 
 fn a_worker_that_stands_by_hands_on_its_call() {
-    let (hub, mut locals) = hub(NEVER, &[0..2]);
+    let (scheduler, mut locals) = scheduler(NEVER, &[0..2]);
     let (mut off_duty, mut at_work) = (locals.remove(0), locals.remove(0));
     let other = {
-        let hub = Arc::clone(&hub);
-        thread::spawn(move || while hub.next(&mut off_duty).is_some() {})
+        let scheduler = Arc::clone(&scheduler);
+        thread::spawn(move || while scheduler.next(&mut off_duty).is_some() {})
     };
     let submitter = {
-        let hub = Arc::clone(&hub);
+        let scheduler = Arc::clone(&scheduler);
         thread::spawn(move || {
             // Worker 0 may be asleep, spinning, or called for the task and not come yet.
-            assert!(hub.staff(&[false, true], |_| 0));
-            push(&hub, 0, TABLE, 1).unwrap();
+            assert!(scheduler.staff(&[false, true], |_| 0));
+            push(&scheduler, 0, TABLE, 1).unwrap();
         })
     };
-    work_for(&hub, &mut at_work, 1);
+    work_for(&scheduler, &mut at_work, 1);
     submitter.join().unwrap();
-    hub.close();
+    scheduler.close();
     other.join().unwrap();
 }
 
 fn a_task_of_a_group_that_loses_its_worker_is_moved_or_refused() {
-    let (hub, mut locals) = hub(NEVER, &[0..1, 1..2]);
+    let (scheduler, mut locals) = scheduler(NEVER, &[0..1, 1..2]);
     let (first, mut second) = (locals.remove(0), locals.remove(0));
     let other = {
-        let hub = Arc::clone(&hub);
-        thread::spawn(move || work(&hub, first))
+        let scheduler = Arc::clone(&scheduler);
+        thread::spawn(move || work(&scheduler, first))
     };
     let submitter = {
-        let hub = Arc::clone(&hub);
-        thread::spawn(move || push(&hub, 0, TABLE, 1).is_ok())
+        let scheduler = Arc::clone(&scheduler);
+        thread::spawn(move || push(&scheduler, 0, TABLE, 1).is_ok())
     };
-    assert!(hub.staff(&[false, true], |_| 1));
+    assert!(scheduler.staff(&[false, true], |_| 1));
     let accepted = submitter.join().unwrap();
-    hub.close();
+    scheduler.close();
     let mut ran = other.join().unwrap();
-    while hub.next(&mut second).is_some() {
+    while scheduler.next(&mut second).is_some() {
         ran += 1;
     }
     assert_eq!(u32::from(accepted), ran);
 }
 
 fn a_spilled_invitation_reaches_another_group_that_is_going_to_sleep() {
-    let (hub, mut locals) = spilling_hub();
+    let (scheduler, mut locals) = spilling_hub();
     let (runner, mut other) = (locals.remove(0), locals.remove(0));
     let spills = {
-        let hub = Arc::clone(&hub);
+        let scheduler = Arc::clone(&scheduler);
         thread::spawn(move || {
-            hub.spill(&runner, 7, 1);
+            scheduler.spill(&runner, 7, 1);
             runner
         })
     };
-    work_for(&hub, &mut other, 1);
+    work_for(&scheduler, &mut other, 1);
     let runner = spills.join().unwrap();
-    assert!(hub.spills.take(0).is_none(), "there was one place");
-    hub.withdraw(&runner);
-    assert!(!hub.spills.may_be_in(0));
+    assert!(scheduler.spills.take(0).is_none(), "there was one place");
+    scheduler.withdraw(&runner);
+    assert!(!scheduler.spills.may_be_in(0));
 }
 
 fn what_is_left_of_a_spilled_invitation_is_taken_back() {
-    let (hub, mut locals) = spilling_hub();
+    let (scheduler, mut locals) = spilling_hub();
     let runner = locals.remove(0);
     let taker = {
-        let hub = Arc::clone(&hub);
-        thread::spawn(move || hub.spills.take(0))
+        let scheduler = Arc::clone(&scheduler);
+        thread::spawn(move || scheduler.spills.take(0))
     };
-    hub.spill(&runner, 7, 2);
-    hub.withdraw(&runner);
+    scheduler.spill(&runner, 7, 2);
+    scheduler.withdraw(&runner);
     assert!(matches!(taker.join().unwrap(), None | Some(7)));
-    assert!(!hub.spills.may_be_in(0));
+    assert!(!scheduler.spills.may_be_in(0));
 }
 
 fn a_thread_takes_the_place_of_the_one_that_blocks() {
     // One worker and its substitute, which has its place: the worker's task has blocked and is about to end.
-    let (hub, mut locals) = hub_with(NEVER, &[0..1], 1);
-    let (mut worker, mut substitute) = (locals.remove(0), hub.local(1));
-    assert_eq!(hub.block(&worker), Cover::Start(1));
-    hub.unblock(&worker);
+    let (scheduler, mut locals) = hub_with(NEVER, &[0..1], 1);
+    let (mut worker, mut substitute) = (locals.remove(0), scheduler.local(1));
+    assert_eq!(scheduler.block(&worker), Cover::Start(1));
+    scheduler.unblock(&worker);
     let blocks = {
-        let hub = Arc::clone(&hub);
+        let scheduler = Arc::clone(&scheduler);
         thread::spawn(move || {
-            hub.block(&substitute);
-            push(&hub, 0, TABLE, 1).unwrap();
+            scheduler.block(&substitute);
+            push(&scheduler, 0, TABLE, 1).unwrap();
             // As if it waited for that task.
-            hub.seats.park(substitute.worker, None);
-            hub.unblock(&substitute);
-            while hub.next(&mut substitute).is_some() {}
+            scheduler.parkers.park(substitute.worker, None);
+            scheduler.unblock(&substitute);
+            while scheduler.next(&mut substitute).is_some() {}
         })
     };
-    work_for(&hub, &mut worker, 1);
-    hub.seats.unpark(1);
-    hub.close();
+    work_for(&scheduler, &mut worker, 1);
+    scheduler.parkers.unpark(1);
+    scheduler.close();
     blocks.join().unwrap();
 }
 
 fn the_timed_look_hears_of_a_push_while_it_goes_to_rest() {
     // Group 0's worker never comes, so its task has to wait.
-    let (hub, _locals) = hub(StealConfig::default(), &[0..1, 1..2]);
-    hub.watch.arm();
-    hub.watch.park();
+    let (scheduler, _locals) = scheduler(StealConfig::default(), &[0..1, 1..2]);
+    scheduler.monitor.arm();
+    scheduler.watch.park();
     let submitter = {
-        let hub = Arc::clone(&hub);
-        thread::spawn(move || push(&hub, 0, TABLE, 1).unwrap())
+        let scheduler = Arc::clone(&scheduler);
+        thread::spawn(move || push(&scheduler, 0, TABLE, 1).unwrap())
     };
-    hub.disarm();
-    hub.watch.park();
+    scheduler.disarm();
+    scheduler.watch.park();
     submitter.join().unwrap();
 }
 

@@ -1,31 +1,31 @@
-//! Who runs what next: groups of workers, their queues, the steal ladder, and the wake-up handshake.
+//! Who runs what next: groups of workers, their queues, the steal order, and the wake-up handshake.
 //!
-//! A *group* is the set of workers that share one queue: all workers of a domain. [`Hub::push`] accepts a task for a
-//! group and wakes whoever may run it; [`Hub::next`] hands a worker its next task, or parks it. The order in which a
-//! worker looks is the ladder of `chiplet_policy`: its own work, its siblings', another group's. `README.md` in this
-//! folder says what state there is, `docs/correctness.md` states the handshake as numbered steps; the tests in
-//! `loom_tests.rs` explore this very code.
+//! A *group* is the set of workers that share one queue: all workers of a domain. [`Scheduler::push`] accepts a task
+//! for a group and wakes whoever may run it; [`Scheduler::next`] hands a worker its next task, or parks it. The order
+//! in which a worker looks is the steal order of `chiplet_policy`: its own work, its siblings', another group's.
+//! `README.md` in this folder says what state there is, `docs/correctness.md` states the handshake as numbered steps;
+//! the tests in `loom_tests.rs` explore this very code.
 
-mod crew;
+mod find_task;
 mod free_cores;
 mod group_set;
 mod groups;
 mod invitations;
-mod ladder;
 mod local;
 #[cfg(all(test, chiplet_loom))]
 mod loom_tests;
-mod patience;
-mod relief;
+mod monitor;
+mod parkers;
+mod published;
 #[cfg(feature = "replay")]
 pub(crate) mod replay;
-mod seats;
-mod seen;
+mod spin_budget;
 mod standby;
+mod steal_while_busy;
 #[cfg(all(test, not(any(chiplet_loom, chiplet_shuttle))))]
 mod tests;
 mod wake;
-mod watch;
+mod worker_layout;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,17 +40,17 @@ use crossbeam_utils::CachePadded;
 
 use crate::clock::Clock;
 use crate::sync::{Step, left_out};
-use crew::Crew;
-pub(crate) use crew::GroupSpec;
 pub(crate) use free_cores::FreeCores;
 use groups::{Groups, Held};
 use invitations::Invitations;
 pub(crate) use invitations::Invite;
 pub(crate) use local::{Found, Late, Local};
-use seats::Seats;
-use watch::Watch;
+use monitor::Monitor;
+use parkers::Parkers;
+pub(crate) use worker_layout::GroupSpec;
+use worker_layout::WorkerLayout;
 
-/// What the hub decides by.
+/// What the scheduler decides by.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
     pub(crate) crossing: Crossing,
@@ -63,22 +63,22 @@ pub(crate) struct Rules {
 
 /// The scheduler's shared state, each part under its own locks. `T` is a task, `U` an invitation to take part in one
 /// that has been started.
-pub(crate) struct Hub<T, U> {
+pub(crate) struct Scheduler<T, U> {
     rules: Rules,
     clock: Clock,
-    pub(crate) crew: Crew,
+    pub(crate) layout: WorkerLayout,
     pub(crate) groups: Groups<T>,
     pub(crate) cores: Arc<FreeCores>,
-    seats: Seats,
+    parkers: Parkers,
     invitations: Invitations<U>,
     /// Those for other groups' workers.
     spills: Invitations<U>,
     /// Apart from the rest, which every worker reads with every task and nobody writes.
-    watch: CachePadded<Watch>,
+    monitor: CachePadded<Monitor>,
 }
 
-impl<T, U> Hub<T, U> {
-    /// A hub and one [`Local`] for each worker, in their order. Groups cover the workers `0..n` in order.
+impl<T, U> Scheduler<T, U> {
+    /// A scheduler and one [`Local`] for each worker, in their order. Groups cover the workers `0..n` in order.
     pub(crate) fn new(rules: Rules, specs: Vec<GroupSpec>) -> (Self, Vec<Local<U>>) {
         let mut rules = rules;
         if left_out(Step::BoundRefuses) {
@@ -92,32 +92,32 @@ impl<T, U> Hub<T, U> {
             processors,
         } = rules;
         let clock = Clock::start();
-        let crew = Crew::new(&specs, substitutes);
+        let layout = WorkerLayout::new(&specs, substitutes);
         let count = specs.len();
         let groups = specs.into_iter().map(|spec| {
             let state = Group::new(crossing, discipline, spec.workers.clone());
             (spec, state)
         });
-        let cores = Arc::new(FreeCores::new(processors, crew.workers()));
-        let hub = Self {
+        let cores = Arc::new(FreeCores::new(processors, layout.workers()));
+        let scheduler = Self {
             rules,
             clock,
             groups: Groups::new(groups, &cores),
             cores,
-            seats: Seats::new(crew.threads()),
+            parkers: Parkers::new(layout.threads()),
             invitations: Invitations::new(count),
             spills: Invitations::new(count),
-            watch: CachePadded::default(),
-            crew,
+            monitor: CachePadded::default(),
+            layout,
         };
-        let locals = (0..hub.crew.workers()).map(|worker| hub.local(worker));
+        let locals = (0..scheduler.layout.workers()).map(|worker| scheduler.local(worker));
         let locals = locals.collect();
-        (hub, locals)
+        (scheduler, locals)
     }
 
     /// What only the thread itself touches of a worker or substitute.
     pub(crate) fn local(&self, thread: usize) -> Local<U> {
-        Local::new(thread, self.crew.group_of(thread), self.clock.now())
+        Local::new(thread, self.layout.group_of(thread), self.clock.now())
     }
 
     /// What times are counted by.
@@ -150,7 +150,7 @@ impl<T, U> Hub<T, U> {
     /// A group under its lock. What changes of it is shown to others.
     #[inline]
     fn hold(&self, group: usize) -> Held<'_, T> {
-        self.groups.hold(group, &self.seats)
+        self.groups.hold(group, &self.parkers)
     }
 
     /// Counts refused tasks of `table` and `class`, `weight` of them; with `full` because there was no place: for that
@@ -170,7 +170,7 @@ impl<T, U> Hub<T, U> {
             state.queue.outlook(now)
         };
         if full {
-            self.watch.arm();
+            self.monitor.arm();
         }
         outlook
     }
@@ -199,9 +199,9 @@ impl<T, U> Hub<T, U> {
                 sleepers
             };
             for worker in sleepers {
-                self.seats.unpark(worker);
+                self.parkers.unpark(worker);
             }
         }
-        self.watch.close();
+        self.monitor.close();
     }
 }

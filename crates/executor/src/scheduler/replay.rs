@@ -14,8 +14,8 @@ use chiplet_policy::{StealConfig, TableId, Time};
 use chiplet_table::Class;
 use chiplet_topology::Topology;
 
-use super::ladder::Resting;
-use super::{Crossing, Discipline, Found, GroupSpec, Hub, Invite, Local, Pace, Rules, Terms};
+use super::find_task::Resting;
+use super::{Crossing, Discipline, Found, GroupSpec, Invite, Local, Pace, Rules, Scheduler, Terms};
 
 /// Nothing is shared out.
 #[derive(Clone)]
@@ -29,7 +29,7 @@ impl Invite for Never {
 
 struct Replay<'a> {
     log: &'a Log,
-    hub: Hub<usize, Never>,
+    scheduler: Scheduler<usize, Never>,
     locals: Vec<Local<Never>>,
     asleep: Vec<bool>,
     paces: Vec<Pace>,
@@ -56,7 +56,7 @@ pub fn replay(log: &Log, machine: &Topology) -> Vec<Decision> {
         substitutes: 0,
         processors: 0,
     };
-    let (hub, locals) = Hub::new(rules, specs);
+    let (scheduler, locals) = Scheduler::new(rules, specs);
     let mut replay = Replay {
         asleep: vec![true; locals.len()],
         paces: vec![Pace::Within; log.homes.len()],
@@ -65,11 +65,11 @@ pub fn replay(log: &Log, machine: &Topology) -> Vec<Decision> {
         now: Time::ZERO,
         decisions: Vec::new(),
         log,
-        hub,
+        scheduler,
         locals,
     };
     for worker in (0..replay.locals.len()).rev() {
-        let rest = replay.hub.climb(&mut replay.locals[worker]).rest();
+        let rest = replay.scheduler.climb(&mut replay.locals[worker]).rest();
         assert!(matches!(rest, Resting::Park), "nothing has come yet");
     }
     for (task, arrival) in log.arrivals.iter().enumerate() {
@@ -97,17 +97,17 @@ impl Replay<'_> {
         let table = self.log.arrivals[task].table;
         let home = self.log.homes[table];
         let of = (table_id(table), Class::Interactive, self.paces[table]);
-        let evened = route::evens_out(&self.hub.groups, self.hub.crossing(), home, of);
-        let hub = &self.hub;
+        let evened = route::evens_out(&self.scheduler.groups, self.scheduler.crossing(), home, of);
+        let scheduler = &self.scheduler;
         let placed = route::choose(
             &mut (),
-            hub.groups.count(),
+            scheduler.groups.count(),
             (home, evened),
             task,
             |()| home,
-            |(), home| route::nearest_spare(&hub.groups, hub.crossing(), home),
+            |(), home| route::nearest_spare(&scheduler.groups, scheduler.crossing(), home),
             |(), group, _, task| {
-                let pushed = hub.push(group, of.0, &Terms::default(), task, at);
+                let pushed = scheduler.push(group, of.0, &Terms::default(), task, at);
                 pushed.map(|(pace, _)| pace)
             },
         );
@@ -116,7 +116,7 @@ impl Replay<'_> {
             Ok(None) => {}
             Err(unplaced) => {
                 let full = unplaced.refusal.is_for_places();
-                self.hub.refuse(unplaced.home, (of.0, of.1), 1, full);
+                self.scheduler.refuse(unplaced.home, (of.0, of.1), 1, full);
                 self.decisions.push(Decision::Refused { task });
             }
         }
@@ -126,10 +126,10 @@ impl Replay<'_> {
     fn work(&mut self, worker: usize) {
         let (now, local) = (self.now, &mut self.locals[worker]);
         match std::mem::take(&mut self.asleep[worker]) {
-            true => self.hub.climb(local).wakes(now),
+            true => self.scheduler.climb(local).wakes(now),
             false => local.end_task(now, Duration::ZERO, Duration::ZERO),
         }
-        match self.hub.next_or(&mut self.locals[worker], |_| false) {
+        match self.scheduler.next_or(&mut self.locals[worker], |_| false) {
             Some(found) => self.begin(worker, found),
             None => self.asleep[worker] = true,
         }
@@ -147,21 +147,21 @@ impl Replay<'_> {
     }
 
     fn look(&mut self) {
-        self.looking = self.hub.look(self.now, |_| ());
+        self.looking = self.scheduler.look(self.now, |_| ());
         match self.looking {
             true => self.at(self.now + LOOK, Event::Look),
-            false => self.hub.disarm(),
+            false => self.scheduler.disarm(),
         }
     }
 
     /// Workers that have been woken come, and so does the timed look.
     fn notice(&mut self) {
         for worker in 0..self.locals.len() {
-            if self.hub.seats.take_token(worker) {
+            if self.scheduler.parkers.take_token(worker) {
                 self.at(self.now + wake_time(worker), Event::Work(worker));
             }
         }
-        if self.hub.watch.is_armed() && !self.looking {
+        if self.scheduler.monitor.is_armed() && !self.looking {
             self.looking = true;
             self.at(self.now + LOOK, Event::Look);
         }

@@ -1,30 +1,30 @@
 //! Workers that are not wanted for now, because the cpus they ran on may not be used or their task blocks: they stand
 //! by.
 //!
-//! [`Hub::staff`] says who is at work. It holds every group's lock at once, so that whatever it changes is one step to
-//! everybody else: a group that loses its last worker refuses tasks from that moment on (`Refusal::Vacant`), and what
-//! it had queued is in other queues. A worker learns that it is to stand by when it next asks for a task; it finishes
-//! what it runs and what its group shares out, hands on any call that it was woken for, and parks.
+//! [`Scheduler::staff`] says who is at work. It holds every group's lock at once, so that whatever it changes is one
+//! step to everybody else: a group that loses its last worker refuses tasks from that moment on (`Refusal::Vacant`),
+//! and what it had queued is in other queues. A worker learns that it is to stand by when it next asks for a task; it
+//! finishes what it runs and what its group shares out, hands on any call that it was woken for, and parks.
 //!
-//! A worker whose task blocks ([`Hub::block`]) stands by too, and a substitute takes its place. It has not to come
-//! back: whoever has the place keeps it, and the other is the next substitute once its task has ended.
+//! A worker whose task blocks ([`Scheduler::block`]) stands by too, and a substitute takes its place. It has not to
+//! come back: whoever has the place keeps it, and the other is the next substitute once its task has ended.
 
-use chiplet_policy::group::Faces;
+use chiplet_policy::group::PublishedLoads;
 use chiplet_policy::queue::Moved;
 
+use super::find_task::FindTask;
 use super::groups::Held;
-use super::ladder::Climb;
-use super::{Cover, Hub, Local};
+use super::{Cover, Local, Scheduler};
 use crate::sync::{Step, left_out};
 
-impl<T, U> Hub<T, U> {
+impl<T, U> Scheduler<T, U> {
     /// The workers for which `at_work` is true take tasks from now on, the others stand by. Tasks queued in a group of
     /// which nobody is left go to the group that `rehome` names for them, or the next with workers; they were accepted
     /// before and stay so, over any bound; if there is no memory for them, the process ends rather than lose them. At
     /// least one worker must be at work.
     ///
-    /// False, and nothing has changed, if the hub is closed: its workers may have gone home already, and a task that is
-    /// moved to them would wait for ever.
+    /// False, and nothing has changed, if the scheduler is closed: its workers may have gone home already, and a task
+    /// that is moved to them would wait for ever.
     pub(crate) fn staff(&self, at_work: &[bool], rehome: impl Fn(&T) -> usize) -> bool {
         debug_assert!(at_work.contains(&true), "somebody has to work");
         let mut states: Vec<_> = (0..self.groups.count())
@@ -35,9 +35,9 @@ impl<T, U> Hub<T, U> {
         }
         let mut called = Vec::new();
         for (group, state) in states.iter_mut().enumerate() {
-            for worker in self.crew.workers_of(group) {
+            for worker in self.layout.workers_of(group) {
                 let wanted = at_work[worker];
-                let woken = state.order(self.crew.post(worker), wanted);
+                let woken = state.order(self.layout.slot(worker), wanted);
                 called.extend(woken.filter(|_| !wanted || !left_out(Step::RecallWakes)));
             }
             self.groups.show_at_work(group, state.ordered());
@@ -50,34 +50,34 @@ impl<T, U> Hub<T, U> {
         }
         drop(states);
         for worker in called {
-            self.seats.unpark(worker);
+            self.parkers.unpark(worker);
         }
         for group in 0..self.groups.count() {
-            if self.groups.is_needy(group) {
+            if self.groups.is_overloaded(group) {
                 // A whole queue may have come at once, for which nobody has called yet.
                 self.call_help(group, self.groups.queued(group) as usize);
             }
         }
         if self.rules.crossing.is_priced() {
-            self.watch.arm();
+            self.monitor.arm();
         }
         true
     }
 
     /// This worker is about to wait for something that takes no processor: a substitute takes tasks in its place.
     pub(crate) fn block(&self, local: &Local<U>) -> Cover {
-        let post = self.crew.post(local.worker);
-        let away = local.ladder.is_away();
-        let cover = self.hold(local.group).block(local.worker, post, away);
+        let slot = self.layout.slot(local.worker);
+        let away = local.steal_order.is_away();
+        let cover = self.hold(local.group).block(local.worker, slot, away);
         if let Cover::Found(Some(substitute)) = cover
             && !left_out(Step::BlockCallsSubstitute)
         {
-            self.seats.unpark(substitute);
+            self.parkers.unpark(substitute);
         }
         cover
     }
 
-    /// The substitute that [`Hub::block`] named could not be started.
+    /// The substitute that [`Scheduler::block`] named could not be started.
     pub(crate) fn do_without(&self, local: &Local<U>, substitute: usize) {
         self.hold(local.group).do_without(local.worker, substitute);
     }
@@ -85,43 +85,43 @@ impl<T, U> Hub<T, U> {
     /// This worker goes on with its task.
     pub(crate) fn unblock(&self, local: &Local<U>) {
         self.hold(local.group)
-            .unblock(local.worker, local.ladder.is_away());
+            .unblock(local.worker, local.steal_order.is_away());
     }
 }
 
-impl<T, U> Climb<'_, T, U> {
-    /// Parks this worker while it is to stand by. False: the hub has closed meanwhile.
+impl<T, U> FindTask<'_, T, U> {
+    /// Parks this worker while it is to stand by. False: the scheduler has closed meanwhile.
     pub(super) fn stand_by(&mut self) -> bool {
-        let (hub, worker, group) = (self.hub, self.local.worker, self.local.group);
+        let (scheduler, worker, group) = (self.scheduler, self.local.worker, self.local.group);
         let (successor, spare) = {
-            let mut state = hub.hold(group);
-            let post = hub.crew.post(worker);
-            let post = post.filter(|_| !left_out(Step::StandbyRelieves));
-            let invited = hub.invitations.may_be_in(group);
-            let Some(successor) = state.stand_by(worker, post, invited) else {
+            let mut state = scheduler.hold(group);
+            let slot = scheduler.layout.slot(worker);
+            let slot = slot.filter(|_| !left_out(Step::StandbyRelieves));
+            let invited = scheduler.invitations.may_be_in(group);
+            let Some(successor) = state.stand_by(worker, slot, invited) else {
                 return true;
             };
-            (successor, state.face().spare)
+            (successor, state.published_load().spare)
         };
         if !left_out(Step::CallHandedOn) {
-            hub.see_to(group, successor);
+            scheduler.see_to(group, successor);
         }
         self.pass_on();
         // Without this worker its siblings may all be asleep, which makes the group spare as `rest` does.
-        if spare && hub.rules.crossing.is_possible() {
-            hub.call_helper_if_needed(group);
+        if spare && scheduler.rules.crossing.is_possible() {
+            scheduler.call_helper_if_needed(group);
         }
         loop {
             {
-                let mut state = hub.hold(group);
+                let mut state = scheduler.hold(group);
                 let recalled = !state.is_off(worker);
                 if recalled || state.queue.is_closed() {
                     state.end_standby(worker);
-                    self.local.now = hub.clock.now();
+                    self.local.now = scheduler.clock.now();
                     return recalled;
                 }
             }
-            hub.seats.park(worker, None);
+            scheduler.parkers.park(worker, None);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The hub's ladder step by step on one thread.
+//! The scheduler's steal_order step by step on one thread.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use chiplet_policy::{LeftHome, StealConfig, StealLevel, TableId};
 use chiplet_topology::DomainId;
 
-use super::ladder::Resting;
+use super::find_task::Resting;
 use super::*;
 
 /// Lapsed if it is zero.
@@ -35,7 +35,10 @@ const FREE: StealConfig = StealConfig::new()
     .cold_limit(Duration::ZERO)
     .max_wait(Duration::from_millis(4));
 
-fn hub(steal: StealConfig, groups: &[Range<usize>]) -> (Hub<u32, u32>, Vec<Local<u32>>) {
+fn scheduler(
+    steal: StealConfig,
+    groups: &[Range<usize>],
+) -> (Scheduler<u32, u32>, Vec<Local<u32>>) {
     let specs = groups
         .iter()
         .enumerate()
@@ -60,60 +63,60 @@ fn hub(steal: StealConfig, groups: &[Range<usize>]) -> (Hub<u32, u32>, Vec<Local
             bulk_wait: Some(Duration::from_millis(100)),
         },
     };
-    Hub::new(rules, specs)
+    Scheduler::new(rules, specs)
 }
 
-fn push(hub: &Hub<u32, u32>, group: usize, table: TableId, task: u32) {
-    let pushed = hub.push(group, table, &Terms::default(), task, hub.clock.now());
+fn push(scheduler: &Scheduler<u32, u32>, group: usize, table: TableId, task: u32) {
+    let pushed = scheduler.push(group, table, &Terms::default(), task, scheduler.clock.now());
     pushed.map(|(pace, _)| pace).unwrap();
 }
 
-fn queued(hub: &Hub<u32, u32>, group: usize) -> usize {
-    hub.groups.lock(group).queue.len()
+fn queued(scheduler: &Scheduler<u32, u32>, group: usize) -> usize {
+    scheduler.groups.lock(group).queue.len()
 }
 
-fn asleep(hub: &Hub<u32, u32>, group: usize) -> usize {
-    hub.groups.lock(group).asleep()
+fn asleep(scheduler: &Scheduler<u32, u32>, group: usize) -> usize {
+    scheduler.groups.lock(group).asleep()
 }
 
 /// Makes a worker a sleeper, as it is just before it parks.
-fn to_bed(hub: &Hub<u32, u32>, local: &mut Local<u32>) {
-    assert!(matches!(hub.climb(local).rest(), Resting::Park));
+fn to_bed(scheduler: &Scheduler<u32, u32>, local: &mut Local<u32>) {
+    assert!(matches!(scheduler.climb(local).rest(), Resting::Park));
 }
 
 #[test]
 fn a_core_is_free_while_its_worker_sleeps() {
-    let (hub, mut locals) = hub(NEVER, &[0..1, 1..2]);
-    assert_eq!(hub.cores.count(), 0);
+    let (scheduler, mut locals) = scheduler(NEVER, &[0..1, 1..2]);
+    assert_eq!(scheduler.cores.count(), 0);
     for local in &mut locals {
-        to_bed(&hub, local);
+        to_bed(&scheduler, local);
     }
-    assert_eq!(hub.cores.count(), 2);
-    push(&hub, 0, table(0), 1);
-    assert_eq!(hub.cores.count(), 1);
-    hub.close();
-    assert_eq!(hub.cores.count(), 0);
+    assert_eq!(scheduler.cores.count(), 2);
+    push(&scheduler, 0, table(0), 1);
+    assert_eq!(scheduler.cores.count(), 1);
+    scheduler.close();
+    assert_eq!(scheduler.cores.count(), 0);
 }
 
 #[test]
 fn a_park_that_an_old_token_ends_leaves_no_sleeper_behind() {
-    let (hub, mut locals) = hub(FREE, &[0..1, 1..2]);
-    hub.seats.unpark(1);
-    to_bed(&hub, &mut locals[1]);
-    hub.climb(&mut locals[1]).sleep();
+    let (scheduler, mut locals) = scheduler(FREE, &[0..1, 1..2]);
+    scheduler.parkers.unpark(1);
+    to_bed(&scheduler, &mut locals[1]);
+    scheduler.climb(&mut locals[1]).sleep();
     assert_eq!(
-        asleep(&hub, 1),
+        asleep(&scheduler, 1),
         0,
         "a push would call a worker that is awake"
     );
-    to_bed(&hub, &mut locals[1]);
+    to_bed(&scheduler, &mut locals[1]);
     assert_eq!(
-        asleep(&hub, 1),
+        asleep(&scheduler, 1),
         1,
         "and it is listed once, so its group is spare again"
     );
-    push(&hub, 0, table(0), 1);
-    assert_eq!(asleep(&hub, 1), 0, "it is called to help");
+    push(&scheduler, 0, table(0), 1);
+    assert_eq!(asleep(&scheduler, 1), 0, "it is called to help");
 }
 
 fn level<T: Copy, U: Copy>(found: &Found<T, U>) -> StealLevel {
@@ -124,148 +127,157 @@ fn level<T: Copy, U: Copy>(found: &Found<T, U>) -> StealLevel {
 
 #[test]
 fn the_ladder_goes_own_queue_siblings_then_across() {
-    let (hub, mut locals) = hub(StealConfig::default(), &[0..2, 2..4]);
+    let (scheduler, mut locals) = scheduler(StealConfig::default(), &[0..2, 2..4]);
     let mut thief = locals.remove(1);
-    push(&hub, 0, table(0), 1);
+    push(&scheduler, 0, table(0), 1);
     // Three tasks exceed two workers times (cold factor - 1): worth crossing for.
     for task in 10..13 {
-        push(&hub, 1, table(1), task);
+        push(&scheduler, 1, table(1), task);
     }
-    hub.invite(&thief, 100, 1, 0);
-    hub.invite(&locals[0], 200, 1, 0);
+    scheduler.invite(&thief, 100, 1, 0);
+    scheduler.invite(&locals[0], 200, 1, 0);
     let climbed: Vec<StealLevel> = (0..3)
-        .map(|_| level(&hub.next(&mut thief).unwrap()))
+        .map(|_| level(&scheduler.next(&mut thief).unwrap()))
         .collect();
     assert_eq!(
         climbed,
         [StealLevel::Domain, StealLevel::Domain, StealLevel::Own],
         "what has been started comes before what waits"
     );
-    // Its sibling is not idle as far as the hub knows, so it may not cross yet; once the sibling has gone to
-    // sleep, it may. With the hub closed nobody parks, which lets one thread take both parts.
-    hub.close();
-    assert_eq!(level(&hub.next(&mut thief).unwrap()), IDLE);
+    // Its sibling is not idle as far as the scheduler knows, so it may not cross yet; once the sibling has gone to
+    // sleep, it may. With the scheduler closed nobody parks, which lets one thread take both parts.
+    scheduler.close();
+    assert_eq!(level(&scheduler.next(&mut thief).unwrap()), IDLE);
     // Two are left: their own domain is as quick. In a drain it stays for them all the same, as nobody else would come
     // should they wait there for too long.
     for _ in 0..2 {
-        assert_eq!(level(&hub.next(&mut thief).unwrap()), IDLE);
+        assert_eq!(level(&scheduler.next(&mut thief).unwrap()), IDLE);
     }
-    assert!(hub.next(&mut thief).is_none(), "nothing is left anywhere");
+    assert!(
+        scheduler.next(&mut thief).is_none(),
+        "nothing is left anywhere"
+    );
 }
 
 #[test]
 fn groups_that_are_far_help_while_their_own_tables_hardly_use_them() {
     let groups: Vec<_> = (0..5).map(|group| 8 * group..8 * group + 8).collect();
-    let (hub, mut locals) = hub(FREE, &groups);
+    let (scheduler, mut locals) = scheduler(FREE, &groups);
     // In groups 1 and 4 five of eight sleep. For group 0 the first is near, and the other far.
     for worker in (8..13).chain(32..37) {
-        to_bed(&hub, &mut locals[worker]);
+        to_bed(&scheduler, &mut locals[worker]);
     }
     for task in 0..4 {
-        push(&hub, 0, table(0), task);
+        push(&scheduler, 0, table(0), task);
     }
-    assert_eq!(asleep(&hub, 1), 3, "two are called, the others are kept");
-    assert_eq!(asleep(&hub, 4), 5, "three of its workers are at home");
+    assert_eq!(
+        asleep(&scheduler, 1),
+        3,
+        "two are called, the others are kept"
+    );
+    assert_eq!(asleep(&scheduler, 4), 5, "three of its workers are at home");
     // With one more asleep a quarter is.
-    let last = hub.climb(&mut locals[37]).rest();
+    let last = scheduler.climb(&mut locals[37]).rest();
     assert!(matches!(last, Resting::Found(Found::Task(0, IDLE))));
 }
 
 #[test]
 fn lapsed_invitations_are_dropped_by_whoever_finds_them() {
-    let (hub, mut locals) = hub(StealConfig::default(), &[0..3, 3..4]);
+    let (scheduler, mut locals) = scheduler(StealConfig::default(), &[0..3, 3..4]);
     for (worker, invitation) in [(0, 0), (0, 7), (0, 0), (1, 0)] {
-        hub.invite(&locals[worker], invitation, 1, 0);
+        scheduler.invite(&locals[worker], invitation, 1, 0);
     }
-    push(&hub, 0, table(0), 1);
+    push(&scheduler, 0, table(0), 1);
     let thief = &mut locals[2];
     assert!(matches!(
-        hub.next(thief),
+        scheduler.next(thief),
         Some(Found::Invitation(7, StealLevel::Domain))
     ));
     assert!(matches!(
-        hub.next(thief),
+        scheduler.next(thief),
         Some(Found::Task(1, StealLevel::Own))
     ));
-    assert!(!hub.invitations.may_be_in(0), "none is left over");
+    assert!(!scheduler.invitations.may_be_in(0), "none is left over");
 }
 
 #[test]
 fn who_joins_another_leaves_the_task_that_waits_to_a_sleeper() {
-    let (hub, mut locals) = hub(StealConfig::default(), &[0..3, 3..4]);
+    let (scheduler, mut locals) = scheduler(StealConfig::default(), &[0..3, 3..4]);
     let mut joining = locals.remove(1);
-    to_bed(&hub, &mut locals[1]);
+    to_bed(&scheduler, &mut locals[1]);
     // As if it were looking at the queue, so that the push wakes nobody.
-    assert!(hub.groups.lock(0).spin());
-    push(&hub, 0, table(0), 1);
-    assert_eq!(asleep(&hub, 0), 1);
-    hub.groups.lock(0).stop_spinning();
-    hub.invite(&locals[0], 7, 1, 0);
+    assert!(scheduler.groups.lock(0).spin());
+    push(&scheduler, 0, table(0), 1);
+    assert_eq!(asleep(&scheduler, 0), 1);
+    scheduler.groups.lock(0).stop_spinning();
+    scheduler.invite(&locals[0], 7, 1, 0);
     assert!(matches!(
-        hub.next(&mut joining),
+        scheduler.next(&mut joining),
         Some(Found::Invitation(7, _))
     ));
-    assert_eq!(asleep(&hub, 0), 0, "somebody comes for the task");
+    assert_eq!(asleep(&scheduler, 0), 0, "somebody comes for the task");
 }
 
 #[test]
 fn what_a_worker_has_left_for_a_task_is_open_to_its_siblings_meanwhile() {
-    let (hub, mut locals) = hub(StealConfig::default(), &[0..3, 3..4]);
-    to_bed(&hub, &mut locals[0]);
-    to_bed(&hub, &mut locals[2]);
+    let (scheduler, mut locals) = scheduler(StealConfig::default(), &[0..3, 3..4]);
+    to_bed(&scheduler, &mut locals[0]);
+    to_bed(&scheduler, &mut locals[2]);
     locals[1].postpone(7, StealLevel::Domain);
-    push(&hub, 0, table(0), 1);
-    assert_eq!(asleep(&hub, 0), 1, "worker 2 comes for the task");
+    push(&scheduler, 0, table(0), 1);
+    assert_eq!(asleep(&scheduler, 0), 1, "worker 2 comes for the task");
     assert!(matches!(
-        hub.next(&mut locals[1]),
+        scheduler.next(&mut locals[1]),
         Some(Found::Task(1, StealLevel::Own))
     ));
-    assert_eq!(asleep(&hub, 0), 0, "worker 0 comes for the rest");
-    hub.climb(&mut locals[0]).sleep();
+    assert_eq!(asleep(&scheduler, 0), 0, "worker 0 comes for the rest");
+    scheduler.climb(&mut locals[0]).sleep();
     assert!(matches!(
-        hub.next(&mut locals[0]),
+        scheduler.next(&mut locals[0]),
         Some(Found::Invitation(7, StealLevel::Domain))
     ));
 }
 
 #[test]
 fn a_worker_whose_task_another_has_taken_goes_on_with_what_it_has_left() {
-    let (hub, mut locals) = hub(StealConfig::default(), &[0..2, 2..3]);
-    push(&hub, 0, table(0), 1);
+    let (scheduler, mut locals) = scheduler(StealConfig::default(), &[0..2, 2..3]);
+    push(&scheduler, 0, table(0), 1);
     locals[1].postpone(7, StealLevel::Domain);
-    assert!(hub.next(&mut locals[0]).is_some());
+    assert!(scheduler.next(&mut locals[0]).is_some());
     assert!(matches!(
-        hub.next(&mut locals[1]),
+        scheduler.next(&mut locals[1]),
         Some(Found::Invitation(7, StealLevel::Domain))
     ));
-    assert!(!hub.invitations.may_be_in(0), "nothing is left over");
+    assert!(!scheduler.invitations.may_be_in(0), "nothing is left over");
 }
 
 #[test]
 fn helpers_are_woken_in_advance_unless_tasks_wait_for_them() {
-    let (hub, mut locals) = hub(StealConfig::default(), &[0..4, 4..5]);
+    let (scheduler, mut locals) = scheduler(StealConfig::default(), &[0..4, 4..5]);
     let owner = locals.remove(0);
-    locals[..3].iter_mut().for_each(|local| to_bed(&hub, local));
-    hub.rouse(owner.group, 2, 0);
-    assert_eq!(asleep(&hub, 0), 1);
-    assert_eq!(hub.idle_and_waiting(0), (3, 0));
-    assert!(hub.groups.lock(0).spin());
-    push(&hub, 0, table(0), 1);
-    hub.rouse(owner.group, 2, 0);
-    assert_eq!(asleep(&hub, 0), 1);
-    assert_eq!(hub.idle_and_waiting(0), (4, 1));
+    locals[..3]
+        .iter_mut()
+        .for_each(|local| to_bed(&scheduler, local));
+    scheduler.wake_several(owner.group, 2, 0);
+    assert_eq!(asleep(&scheduler, 0), 1);
+    assert_eq!(scheduler.idle_and_waiting(0), (3, 0));
+    assert!(scheduler.groups.lock(0).spin());
+    push(&scheduler, 0, table(0), 1);
+    scheduler.wake_several(owner.group, 2, 0);
+    assert_eq!(asleep(&scheduler, 0), 1);
+    assert_eq!(scheduler.idle_and_waiting(0), (4, 1));
 }
 
 #[test]
 fn without_stealing_nothing_leaves_its_group() {
-    let (hub, mut locals) = hub(NEVER, &[0..2, 2..4]);
+    let (scheduler, mut locals) = scheduler(NEVER, &[0..2, 2..4]);
     for task in 0..20 {
-        push(&hub, 1, table(1), task);
+        push(&scheduler, 1, table(1), task);
     }
-    hub.close();
-    assert!(hub.next(&mut locals[0]).is_none());
+    scheduler.close();
+    assert!(scheduler.next(&mut locals[0]).is_none());
     let mut ran = 0;
-    while hub.next(&mut locals[2]).is_some() {
+    while scheduler.next(&mut locals[2]).is_some() {
         ran += 1;
     }
     assert_eq!(ran, 20);
@@ -273,169 +285,172 @@ fn without_stealing_nothing_leaves_its_group() {
 
 #[test]
 fn a_call_for_help_is_passed_on_when_the_called_worker_finds_work_at_home() {
-    let (hub, mut locals) = hub(StealConfig::default(), &[0..1, 1..2, 2..3]);
-    to_bed(&hub, &mut locals[1]);
-    to_bed(&hub, &mut locals[2]);
+    let (scheduler, mut locals) = scheduler(StealConfig::default(), &[0..1, 1..2, 2..3]);
+    to_bed(&scheduler, &mut locals[1]);
+    to_bed(&scheduler, &mut locals[2]);
     // Group 0's worker is busy. Its second waiting task is worth a crossing: worker 1 is called.
     for task in [1, 2] {
-        push(&hub, 0, table(0), task);
+        push(&scheduler, 0, table(0), task);
     }
-    assert_eq!((asleep(&hub, 1), asleep(&hub, 2)), (0, 1));
+    assert_eq!((asleep(&scheduler, 1), asleep(&scheduler, 2)), (0, 1));
     // Before it looks there, its own group is given a task, which comes first.
-    push(&hub, 1, table(1), 10);
-    let found = hub.next(&mut locals[1]);
+    push(&scheduler, 1, table(1), 10);
+    let found = scheduler.next(&mut locals[1]);
     assert!(matches!(found, Some(Found::Task(10, StealLevel::Own))));
-    assert_eq!(queued(&hub, 0), 2);
-    assert_eq!(asleep(&hub, 2), 0, "worker 2 is called in its place");
+    assert_eq!(queued(&scheduler, 0), 2);
+    assert_eq!(asleep(&scheduler, 2), 0, "worker 2 is called in its place");
 }
 
 #[test]
 fn a_queue_that_moves_calls_as_many_helpers_as_it_has_tasks() {
-    let (hub, mut locals) = hub(StealConfig::default(), &[0..1, 1..2, 2..3, 3..4]);
+    let (scheduler, mut locals) = scheduler(StealConfig::default(), &[0..1, 1..2, 2..3, 3..4]);
     // One waiting task is not worth a crossing, neither here nor there.
-    push(&hub, 0, table(0), 1);
-    push(&hub, 1, table(1), 2);
+    push(&scheduler, 0, table(0), 1);
+    push(&scheduler, 1, table(1), 2);
     for local in &mut locals[2..] {
-        to_bed(&hub, local);
+        to_bed(&scheduler, local);
     }
-    assert!(hub.staff(&[false, true, true, true], |_| 1));
-    assert_eq!(queued(&hub, 1), 2);
-    assert_eq!((asleep(&hub, 2), asleep(&hub, 3)), (0, 0));
+    assert!(scheduler.staff(&[false, true, true, true], |_| 1));
+    assert_eq!(queued(&scheduler, 1), 2);
+    assert_eq!((asleep(&scheduler, 2), asleep(&scheduler, 3)), (0, 0));
 }
 
 #[test]
 fn a_thief_that_comes_second_leaves_what_is_below_the_price() {
-    let (hub, mut locals) = hub(StealConfig::default(), &[0..1, 1..2, 2..3]);
+    let (scheduler, mut locals) = scheduler(StealConfig::default(), &[0..1, 1..2, 2..3]);
     for task in [1, 2] {
-        push(&hub, 0, table(0), task);
+        push(&scheduler, 0, table(0), task);
     }
-    let first = hub.next(&mut locals[1]);
+    let first = scheduler.next(&mut locals[1]);
     assert!(matches!(first, Some(Found::Task(1, IDLE))));
     // Worker 2 has looked before that.
-    hub.groups.needy.insert(0);
-    let second = hub.climb(&mut locals[2]).rest();
+    scheduler.groups.overloaded.insert(0);
+    let second = scheduler.climb(&mut locals[2]).rest();
     assert!(
         matches!(second, Resting::LookAgain),
         "one task waits, the price is two"
     );
-    assert_eq!(queued(&hub, 0), 1);
+    assert_eq!(queued(&scheduler, 0), 1);
 }
 
 #[test]
 fn a_domain_with_work_of_its_own_keeps_some_idle_workers() {
-    let (hub, mut locals) = hub(StealConfig::default(), &[0..1, 1..5]);
+    let (scheduler, mut locals) = scheduler(StealConfig::default(), &[0..1, 1..5]);
     // Worker 1 is inside a task of its own group, 2 to 4 sleep. One and the square root of one stay.
-    push(&hub, 1, table(1), 1);
-    assert!(hub.next(&mut locals[1]).is_some());
+    push(&scheduler, 1, table(1), 1);
+    assert!(scheduler.next(&mut locals[1]).is_some());
     for local in &mut locals[2..] {
-        to_bed(&hub, local);
+        to_bed(&scheduler, local);
     }
     for task in 10..20 {
-        push(&hub, 0, table(0), task);
+        push(&scheduler, 0, table(0), task);
     }
-    assert_eq!(asleep(&hub, 1), 2);
+    assert_eq!(asleep(&scheduler, 1), 2);
     assert_eq!(
-        chiplet_policy::route::nearest_spare(&hub.groups, hub.crossing(), 0),
+        chiplet_policy::route::nearest_spare(&scheduler.groups, scheduler.crossing(), 0),
         None
     );
 }
 
 #[test]
 fn a_task_that_has_waited_too_long_is_worth_any_idle_worker() {
-    let (hub, mut locals) = hub(StealConfig::default(), &[0..4, 4..6]);
-    push(&hub, 1, table(1), 1);
-    assert!(hub.next(&mut locals[4]).is_some());
-    to_bed(&hub, &mut locals[5]);
+    let (scheduler, mut locals) = scheduler(StealConfig::default(), &[0..4, 4..6]);
+    push(&scheduler, 1, table(1), 1);
+    assert!(scheduler.next(&mut locals[4]).is_some());
+    to_bed(&scheduler, &mut locals[5]);
     // The four workers of group 0 are inside long tasks. One more task is less than any price.
-    push(&hub, 0, table(0), 10);
-    let pushed = hub.clock.now();
-    assert!(hub.look(pushed + Duration::from_millis(1), |_| ()));
-    assert_eq!(asleep(&hub, 1), 1, "there is time yet");
-    assert!(hub.look(pushed + Duration::from_millis(5), |_| ()));
-    assert_eq!(asleep(&hub, 1), 0);
+    push(&scheduler, 0, table(0), 10);
+    let pushed = scheduler.clock.now();
+    assert!(scheduler.look(pushed + Duration::from_millis(1), |_| ()));
+    assert_eq!(asleep(&scheduler, 1), 1, "there is time yet");
+    assert!(scheduler.look(pushed + Duration::from_millis(5), |_| ()));
+    assert_eq!(asleep(&scheduler, 1), 0);
     locals[5].now = pushed + Duration::from_millis(5);
-    let found = hub.climb(&mut locals[5]).rest();
+    let found = scheduler.climb(&mut locals[5]).rest();
     assert!(matches!(found, Resting::Found(Found::Task(10, IDLE))));
     assert!(
-        !hub.look(pushed + Duration::from_millis(9), |_| ()),
+        !scheduler.look(pushed + Duration::from_millis(9), |_| ()),
         "nothing waits"
     );
 }
 
 #[test]
 fn a_task_that_is_handed_over_costs_what_all_hands_have_given_to_it() {
-    let (hub, mut locals) = hub(StealConfig::default(), &[0..1, 1..2]);
+    let (scheduler, mut locals) = scheduler(StealConfig::default(), &[0..1, 1..2]);
     let micros = Duration::from_micros;
     for (group, stealing) in [(0, false), (1, true)] {
         for task in 0..4 {
-            push(&hub, group, table(group as u32), task);
+            push(&scheduler, group, table(group as u32), task);
         }
-        let found = hub.next(&mut locals[0]);
+        let found = scheduler.next(&mut locals[0]);
         assert!(matches!(found, Some(Found::Task(..))));
-        assert_eq!(locals[0].ladder.is_away(), stealing);
-        let started = hub.clock.now();
+        assert_eq!(locals[0].steal_order.is_away(), stealing);
+        let started = scheduler.clock.now();
         locals[0].present().start(started);
         // It has waited for 50 us of these, and hands that leave up to 30 us later have worked for 400.
         let late = locals[0].hand_over(started + micros(250), micros(50));
-        hub.end_late(late, started + micros(280), micros(400));
-        let backlog = hub.groups.lock(group).queue.backlog(started);
+        scheduler.end_late(late, started + micros(280), micros(400));
+        let backlog = scheduler.groups.lock(group).queue.backlog(started);
         match stealing {
             false => assert_eq!(backlog.service, 600_000),
             true => assert_eq!(backlog.service, 0, "that is the mean at home"),
         }
-        let _ = hub.empty(group);
+        let _ = scheduler.empty(group);
     }
 }
 
 #[test]
 fn a_task_that_is_left_to_a_spinning_worker_is_not_left_to_it_for_long() {
-    let (hub, mut locals) = hub(StealConfig::default(), &[0..4, 4..5]);
+    let (scheduler, mut locals) = scheduler(StealConfig::default(), &[0..4, 4..5]);
     locals[1..4]
         .iter_mut()
-        .for_each(|local| to_bed(&hub, local));
-    assert!(hub.groups.lock(0).spin());
-    assert!(!hub.watch.is_armed());
-    let pushed = hub.clock.now();
-    hub.push(0, table(0), &Terms::default(), 1, pushed).unwrap();
-    assert_eq!(asleep(&hub, 0), 3);
+        .for_each(|local| to_bed(&scheduler, local));
+    assert!(scheduler.groups.lock(0).spin());
+    assert!(!scheduler.monitor.is_armed());
+    let pushed = scheduler.clock.now();
+    scheduler
+        .push(0, table(0), &Terms::default(), 1, pushed)
+        .unwrap();
+    assert_eq!(asleep(&scheduler, 0), 3);
     assert!(
-        hub.watch.is_armed(),
+        scheduler.monitor.is_armed(),
         "the spinning worker may lose its core"
     );
-    assert!(hub.look(pushed + Duration::from_millis(1), |_| ()));
-    assert_eq!(asleep(&hub, 0), 3, "it is about to take it");
-    assert!(hub.look(pushed + Duration::from_millis(2), |_| ()));
-    assert_eq!(asleep(&hub, 0), 2);
+    assert!(scheduler.look(pushed + Duration::from_millis(1), |_| ()));
+    assert_eq!(asleep(&scheduler, 0), 3, "it is about to take it");
+    assert!(scheduler.look(pushed + Duration::from_millis(2), |_| ()));
+    assert_eq!(asleep(&scheduler, 0), 2);
 }
 
 #[test]
 fn a_bulk_task_that_is_left_to_a_spinning_worker_waits_no_longer_than_others() {
-    let (hub, mut locals) = hub(StealConfig::default(), &[0..2, 2..3]);
-    to_bed(&hub, &mut locals[1]);
-    assert!(hub.groups.lock(0).spin());
-    let pushed = hub.clock.now();
+    let (scheduler, mut locals) = scheduler(StealConfig::default(), &[0..2, 2..3]);
+    to_bed(&scheduler, &mut locals[1]);
+    assert!(scheduler.groups.lock(0).spin());
+    let pushed = scheduler.clock.now();
     let bulk = Terms {
         class: chiplet_table::Class::Bulk,
         ..Terms::default()
     };
-    hub.push_all(0, table(0), &bulk, vec![(1, 1)], pushed)
+    scheduler
+        .push_all(0, table(0), &bulk, vec![(1, 1)], pushed)
         .unwrap();
-    assert!(hub.watch.is_armed());
-    assert!(hub.look(pushed + Duration::from_millis(2), |_| ()));
-    assert_eq!(asleep(&hub, 0), 0);
+    assert!(scheduler.monitor.is_armed());
+    assert!(scheduler.look(pushed + Duration::from_millis(2), |_| ()));
+    assert_eq!(asleep(&scheduler, 0), 0);
 }
 
 #[test]
 fn a_thief_goes_on_with_the_table_that_it_has_warmed() {
-    let (hub, mut locals) = hub(StealConfig::default(), &[0..1, 1..2]);
+    let (scheduler, mut locals) = scheduler(StealConfig::default(), &[0..1, 1..2]);
     for task in 0..8 {
-        push(&hub, 0, table(task % 2), task);
+        push(&scheduler, 0, table(task % 2), task);
     }
-    let later = hub.clock.now() + Duration::from_millis(1);
+    let later = scheduler.clock.now() + Duration::from_millis(1);
     let taken: Vec<u32> = (0..4)
         .map(|_| {
             locals[1].end_task(later, Duration::ZERO, Duration::ZERO);
-            match hub.next(&mut locals[1]) {
+            match scheduler.next(&mut locals[1]) {
                 Some(Found::Task(task, IDLE)) => task,
                 _ => panic!("there is enough to take"),
             }
@@ -446,15 +461,15 @@ fn a_thief_goes_on_with_the_table_that_it_has_warmed() {
 
 #[test]
 fn a_worker_relieves_a_queue_that_has_fallen_behind_unless_it_is_to_stand_by() {
-    let (hub, mut locals) = hub(StealConfig::default(), &[0..1, 1..3]);
-    let began = hub.clock.now();
+    let (scheduler, mut locals) = scheduler(StealConfig::default(), &[0..1, 1..3]);
+    let began = scheduler.clock.now();
     let later = began + Duration::from_secs(1);
     let push_at = |group, task, at| {
-        let pushed = hub.push(group, table(group as u32), &Terms::default(), task, at);
+        let pushed = scheduler.push(group, table(group as u32), &Terms::default(), task, at);
         pushed.unwrap();
     };
     // Worker 1 stands by from now on; worker 2 does not.
-    assert!(hub.staff(&[true, false, true], |_| 0));
+    assert!(scheduler.staff(&[true, false, true], |_| 0));
     for task in 1..5 {
         push_at(0, task, began);
         push_at(1, 10 * task, later);
@@ -462,7 +477,10 @@ fn a_worker_relieves_a_queue_that_has_fallen_behind_unless_it_is_to_stand_by() {
     for (worker, relieves) in [(1, false), (2, true)] {
         let local = &mut locals[worker];
         local.now = later + Duration::from_millis(1);
-        let level = hub.climb(local).relieve(0).map(|(_, level)| level);
+        let level = scheduler
+            .climb(local)
+            .steal_while_busy(0)
+            .map(|(_, level)| level);
         assert_eq!(level, relieves.then_some(BUSY), "worker {worker}");
     }
 }

@@ -1,15 +1,15 @@
 //! Making work available: accept it, then wake whoever may run it. The waking half of `README.md`.
 
-use chiplet_policy::group::{Faces, Group};
+use chiplet_policy::group::{Group, PublishedLoads};
 use chiplet_policy::queue::Underway;
-use chiplet_policy::{TableId, Time, ladder};
+use chiplet_policy::{TableId, Time, steal_order};
 
-use super::seats::Call;
-use super::{Hub, Invite, Local, Pace, Refusal, Terms};
+use super::parkers::Call;
+use super::{Invite, Local, Pace, Refusal, Scheduler, Terms};
 use crate::sync::atomic::{Ordering, fence};
 use crate::sync::{Step, left_out};
 
-impl<T, U> Hub<T, U> {
+impl<T, U> Scheduler<T, U> {
     /// Accepts `task`, which came at `at`, for `group` and wakes a worker that may run it, or hands it back. Says how
     /// fast the table's tasks come, and where the queue keeps the table unless `terms` do.
     #[inline(always)]
@@ -22,11 +22,11 @@ impl<T, U> Hub<T, U> {
         at: Time,
     ) -> Result<(Pace, Option<u32>), (Refusal, T)> {
         let push = |state: &mut Group<T>| state.push(table, terms, task, at);
-        let pushed = self.groups.with(group, &self.seats, push)?;
+        let pushed = self.groups.with(group, &self.parkers, push)?;
         if let Some(worker) = pushed.wake
             && !left_out(Step::PushWakes)
         {
-            self.seats.unpark(worker);
+            self.parkers.unpark(worker);
         }
         if pushed.left {
             self.leave_to_spinning();
@@ -48,7 +48,7 @@ impl<T, U> Hub<T, U> {
         let pushed = self.hold(group).push_all(table, terms, tasks, at)?;
         if !left_out(Step::PushAllWakes) {
             for worker in pushed.wake {
-                self.seats.unpark(worker);
+                self.parkers.unpark(worker);
             }
         }
         if pushed.left {
@@ -62,7 +62,7 @@ impl<T, U> Hub<T, U> {
     /// one's core for some time, so the timed look sees whether it comes.
     pub(super) fn leave_to_spinning(&self) {
         if !left_out(Step::SpinnersTaskArms) {
-            self.watch.arm();
+            self.monitor.arm();
         }
     }
 
@@ -72,11 +72,11 @@ impl<T, U> Hub<T, U> {
         if unseen == 0 {
             return;
         }
-        if self.groups.is_needy(group) {
+        if self.groups.is_overloaded(group) {
             self.call_help(group, unseen);
         }
         if self.rules.crossing.is_priced() {
-            self.watch.arm();
+            self.monitor.arm();
         }
     }
 
@@ -88,9 +88,15 @@ impl<T, U> Hub<T, U> {
         if !self.groups.is_any_spare() {
             return 0;
         }
-        let mut hub = self;
-        let call = |hub: &mut &Self, other| hub.call_helper(other, Call::Help);
-        ladder::call_helpers(&mut hub, |hub| &hub.groups, group, wanted, call)
+        let mut scheduler = self;
+        let call = |scheduler: &mut &Self, other| scheduler.call_helper(other, Call::Help);
+        steal_order::call_helpers(
+            &mut scheduler,
+            |scheduler| &scheduler.groups,
+            group,
+            wanted,
+            call,
+        )
     }
 
     /// Wakes a sleeper of `group` to help elsewhere, if the group can spare it; for a task that is overdue
@@ -101,18 +107,18 @@ impl<T, U> Hub<T, U> {
             let sleeper = state.lend(call == Call::Overdue);
             // Under the lock: the worker may be awake already, and next asks for work of its own.
             if let Some(worker) = sleeper {
-                self.seats.call(worker, call);
+                self.parkers.call(worker, call);
             }
             sleeper
         };
         let Some(worker) = sleeper else { return false };
-        self.seats.unpark(worker);
+        self.parkers.unpark(worker);
         true
     }
 
     /// Wakes a sleeper of `group` if another group's work is worth crossing for.
     pub(super) fn call_helper_if_needed(&self, group: usize) {
-        if ladder::victim(&self.groups, group).is_some() {
+        if steal_order::victim(&self.groups, group).is_some() {
             self.call_helper(group, Call::Help);
         }
     }
@@ -123,17 +129,17 @@ impl<T, U> Hub<T, U> {
         self.invitations
             .add(local.group, local.worker, invitation, places);
         if !left_out(Step::InvitationWakes) {
-            self.rouse(local.group, wanted, usize::MAX);
+            self.wake_several(local.group, wanted, usize::MAX);
         }
     }
 
     /// Wakes up to `wanted` sleepers of `group`, all at once, unless more than `at_most` tasks wait, for which they are
     /// woken anyway; returns how many that were. A submitter calls it when there will be invitations in a moment:
     /// waking takes longer than that.
-    pub(crate) fn rouse(&self, group: usize, wanted: usize, at_most: usize) -> usize {
-        let woken = self.hold(group).rouse(wanted, at_most);
+    pub(crate) fn wake_several(&self, group: usize, wanted: usize, at_most: usize) -> usize {
+        let woken = self.hold(group).wake_several(wanted, at_most);
         for &worker in &woken {
-            self.seats.unpark(worker);
+            self.parkers.unpark(worker);
         }
         woken.len()
     }
@@ -152,7 +158,7 @@ impl<T, U> Hub<T, U> {
     /// else whether it is left to others that are awake ([`Group::hand_on`]).
     pub(super) fn see_to(&self, group: usize, successor: Result<Option<usize>, bool>) {
         match successor {
-            Ok(Some(worker)) => self.seats.unpark(worker),
+            Ok(Some(worker)) => self.parkers.unpark(worker),
             Ok(None) => self.seek_help(group, 1),
             Err(true) => self.leave_to_spinning(),
             Err(false) => {}
@@ -181,9 +187,9 @@ impl<T, U> Hub<T, U> {
     }
 }
 
-impl<T, U: Invite> Hub<T, U> {
+impl<T, U: Invite> Scheduler<T, U> {
     /// Lets `places` workers of other groups take part in `invitation`, and wakes as many of those that their groups
-    /// can spare. The same worker has to [`withdraw`](Hub::withdraw) it.
+    /// can spare. The same worker has to [`withdraw`](Scheduler::withdraw) it.
     pub(crate) fn spill(&self, local: &Local<U>, invitation: U, places: usize) {
         if places == 0 || self.groups.count() == 1 {
             return;

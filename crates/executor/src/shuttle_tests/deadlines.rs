@@ -14,7 +14,7 @@ use shuttle::thread;
 
 use super::{Lists, PATIENCE, any_builder, assert_complete, builder};
 use crate::checks::checks;
-use crate::engine::timer::THREADS;
+use crate::engine::deadline::THREADS;
 use crate::sync::now;
 use crate::{Error, Shutdown};
 

@@ -136,7 +136,7 @@ pub(crate) fn take(engine: &Engine, balancer: &Balancer) -> Snapshot {
     let _counters = balancer.keep_counters();
     let (placement, done) = balancer.view();
     // In this order, from a task's beginning to its end: see `engine/stats/mod.rs`.
-    let (groups, crew) = (&engine.hub.groups, &engine.hub.crew);
+    let (groups, layout) = (&engine.scheduler.groups, &engine.scheduler.layout);
     let intakes = (0..groups.count()).map(|group| {
         let (gone, tasks) = {
             let group = groups.lock(group);
@@ -165,13 +165,13 @@ pub(crate) fn take(engine: &Engine, balancer: &Balancer) -> Snapshot {
             by_table.entry(*table).or_default().stats.absorb(stats);
         }
         let (mut busy_workers, mut steals) = (0, Steals::default());
-        for worker in (0..crew.threads()).filter(|&worker| crew.group_of(worker) == group) {
+        for worker in (0..layout.threads()).filter(|&worker| layout.group_of(worker) == group) {
             let (occupied, its) = engine.stats.of(worker);
             busy_workers += usize::from(occupied);
             steals.absorb(its);
         }
         domains.push(DomainSnapshot {
-            id: crew.domain_of(group),
+            id: layout.domain_of(group),
             workers: groups.at_work_in(group),
             busy_workers,
             queued: 0,

@@ -1,4 +1,4 @@
-//! What passes between groups, and between the threads of one post.
+//! What passes between groups, and between the threads of one slot.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ impl<T> Group<T> {
     /// rather not.
     pub fn lend(&mut self, overdue: bool) -> Option<usize> {
         let lends = overdue && self.queue.is_empty() && can_donate(&self.staff());
-        match self.face.spare || lends {
+        match self.load.spare || lends {
             true => self.wake_one(),
             false => None,
         }
@@ -60,7 +60,11 @@ impl<T> Group<T> {
                 true => self.wake_one(),
                 false => None,
             },
-            wanted: if self.face.needy { self.queue.len() } else { 0 },
+            wanted: if self.load.overloaded {
+                self.queue.len()
+            } else {
+                0
+            },
             overdue: u128::from(outlook.backlog.age) >= self.crossing.steal.max_wait.as_nanos(),
             searches: self.search.is_due(now),
         }
@@ -68,32 +72,32 @@ impl<T> Group<T> {
 
     /// Whether `worker` is not to take tasks.
     pub fn is_off(&self, worker: usize) -> bool {
-        self.posts.is_off(worker)
+        self.slots.is_off(worker)
     }
 
-    /// Has one thread of `post` take tasks, or none. Gives whom to wake so that it learns its order: one that has slept
-    /// and is to stand by, or one that has stood by and is wanted. Once all posts are ordered the caller says
+    /// Has one thread of `slot` take tasks, or none. Gives whom to wake so that it learns its order: one that has slept
+    /// and is to stand by, or one that has stood by and is wanted. Once all slots are ordered the caller says
     /// [`Group::ordered`].
     pub fn order(
         &mut self,
-        post: impl Iterator<Item = usize> + Clone,
+        slot: impl Iterator<Item = usize> + Clone,
         wanted: bool,
     ) -> Option<usize> {
-        match (self.posts.holder(post.clone()), wanted) {
+        match (self.slots.holder(slot.clone()), wanted) {
             (Some(holder), false) => {
-                self.posts.send_off(holder);
+                self.slots.send_off(holder);
                 let slept = self.take_off(holder);
                 self.woken += usize::from(slept);
                 slept.then_some(holder)
             }
-            (None, true) => Some(self.posts.recall(post)),
+            (None, true) => Some(self.slots.recall(slot)),
             _ => None,
         }
     }
 
     /// The queue has as many workers from now on as are at work. Returns how many.
     pub fn ordered(&mut self) -> usize {
-        let at_work = self.posts.at_work();
+        let at_work = self.slots.at_work();
         self.queue.set_workers(at_work);
         at_work
     }
@@ -104,21 +108,21 @@ impl<T> Group<T> {
         self.wake(self.queue.len().saturating_sub(self.spinning))
     }
 
-    /// `worker` of `post` is off, and stands by. `None`: it is to take tasks after all, as it has been recalled or
-    /// whoever has its post's place has blocked with nobody to take it.
+    /// `worker` of `slot` is off, and stands by. `None`: it is to take tasks after all, as it has been recalled or
+    /// whoever has its slot's place has blocked with nobody to take it.
     ///
     /// It may have been woken for a task, or have spun in place of a sleeper: says whom to wake in its place, if it is
     /// `wanted` or a task waits, as [`Group::hand_on`] does.
     pub fn stand_by(
         &mut self,
         worker: usize,
-        post: impl Iterator<Item = usize>,
+        slot: impl Iterator<Item = usize>,
         wanted: bool,
     ) -> Option<Result<Option<usize>, bool>> {
-        if self.posts.take_post(worker, post) || !self.is_off(worker) {
+        if self.slots.take_post(worker, slot) || !self.is_off(worker) {
             return None;
         }
-        self.posts.park(worker);
+        self.slots.park(worker);
         self.show_spare();
         Some(match wanted {
             true => Ok(self.wake_one()),
@@ -128,33 +132,33 @@ impl<T> Group<T> {
 
     /// `worker` stands by no longer.
     pub fn end_standby(&mut self, worker: usize) {
-        self.posts.leave(worker);
+        self.slots.leave(worker);
         self.show_spare();
     }
 
-    /// `worker` of `post` is about to wait for something that takes no processor, inside another group's task if it is
+    /// `worker` of `slot` is about to wait for something that takes no processor, inside another group's task if it is
     /// `away`.
     pub fn block(
         &mut self,
         worker: usize,
-        post: impl Iterator<Item = usize> + Clone,
+        slot: impl Iterator<Item = usize> + Clone,
         away: bool,
     ) -> Cover {
         self.away -= usize::from(away);
-        let cover = self.posts.block(worker, post);
+        let cover = self.slots.block(worker, slot);
         self.show_spare();
         cover
     }
 
     /// The substitute that [`Group::block`] named could not be started.
     pub fn do_without(&mut self, worker: usize, substitute: usize) {
-        self.posts.take_back(worker, substitute);
+        self.slots.take_back(worker, substitute);
         self.show_spare();
     }
 
     /// `worker` goes on with its task.
     pub fn unblock(&mut self, worker: usize, away: bool) {
-        self.posts.unblock(worker);
+        self.slots.unblock(worker);
         self.away += usize::from(away);
         self.show_spare();
     }

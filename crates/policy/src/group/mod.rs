@@ -1,8 +1,8 @@
 //! Workers that share a queue, as a value: what waits, who sleeps, is awake without work, or runs another group's task.
 //!
-//! Every operation says whom to wake and whom to call, and keeps what others may see of the group ([`Face`]). The
-//! executor holds a group under a lock and carries that out with atomics and parkers ([`Group::news`]); a simulator
-//! does it with events. A worker is known by its number, and its group by its place in a list.
+//! Every operation says whom to wake and whom to call, and keeps what others may see of the group ([`PublishedLoad`]).
+//! The executor holds a group under a lock and carries that out with atomics and parkers ([`Group::unpublished`]); a
+//! simulator does it with events. A worker is known by its number, and its group by its place in a list.
 //!
 //! ```
 //! use chiplet_policy::group::{Crossing, Group, Rest};
@@ -24,9 +24,9 @@
 //! ```
 
 mod away;
-mod face;
-mod posts;
+mod published_load;
 mod search;
+mod worker_slots;
 
 use std::ops::Range;
 
@@ -36,10 +36,10 @@ use crate::queue::{Discipline, Outlook, Pace, Parts, Queue, Refusal, Run, Terms}
 use crate::steal::{FAR_PRICE, is_worth};
 use crate::{Staff, TableId, Time, can_donate, can_help_far, has_surplus_worker};
 pub use away::{LOOK, Looked};
-pub use face::{Crossing, Face, Faces, News, Next};
-pub use posts::Cover;
-use posts::Posts;
+pub use published_load::{Crossing, Next, PublishedLoad, PublishedLoads, Unpublished};
 use search::{STEPS, Search};
+pub use worker_slots::Cover;
+use worker_slots::WorkerSlots;
 
 /// A group of workers.
 pub struct Group<T> {
@@ -48,7 +48,7 @@ pub struct Group<T> {
     pub queue: Queue<T>,
     crossing: Crossing,
     search: Search,
-    posts: Posts,
+    slots: WorkerSlots,
     /// Workers that sleep, or are about to.
     sleepers: Vec<usize>,
     /// Workers that were taken off `sleepers` and have not come to look yet.
@@ -57,8 +57,8 @@ pub struct Group<T> {
     spinning: usize,
     /// Workers that run another group's task now.
     away: usize,
-    face: Face,
-    news: News,
+    load: PublishedLoad,
+    unpublished: Unpublished,
 }
 
 /// A task was accepted, or several at once. `W` is whom to wake for it.
@@ -118,13 +118,13 @@ impl<T> Group<T> {
             queue: Queue::new(discipline, workers.len()),
             crossing,
             search: Search::default(),
-            posts: Posts::new(workers),
+            slots: WorkerSlots::new(workers),
             sleepers: Vec::new(),
             woken: 0,
             spinning: 0,
             away: 0,
-            face: Face::default(),
-            news: News::default(),
+            load: PublishedLoad::default(),
+            unpublished: Unpublished::default(),
         }
     }
 
@@ -159,8 +159,8 @@ impl<T> Group<T> {
         })
     }
 
-    /// Accepts all of `tasks`, each with its queries, which came at `at`, or hands all of them back. As many workers are
-    /// to be woken as if they had come one by one.
+    /// Accepts all of `tasks`, each with its queries, which came at `at`, or hands all of them back. As many workers
+    /// are to be woken as if they had come one by one.
     pub fn push_all(
         &mut self,
         table: TableId,
@@ -230,7 +230,7 @@ impl<T> Group<T> {
         }
         // Lent for a task that had waited too long: it stays away until it is wanted at home, or not away.
         let lent = returned && can_donate(&self.staff());
-        let spares = self.face.spare || closed;
+        let spares = self.load.spare || closed;
         Rest::Listed {
             goes: spares || lent || overdue,
             spares,
@@ -274,7 +274,7 @@ impl<T> Group<T> {
 
     /// As [`Group::wake`], unless more than `at_most` tasks wait, for which they are woken anyway. A submitter calls it
     /// when there will be work for several in a moment: waking takes longer than that.
-    pub fn rouse(&mut self, wanted: usize, at_most: usize) -> Vec<usize> {
+    pub fn wake_several(&mut self, wanted: usize, at_most: usize) -> Vec<usize> {
         match self.queue.len() > at_most {
             true => Vec::new(),
             false => self.wake(wanted),
@@ -333,17 +333,17 @@ impl<T> Group<T> {
     /// those that stand by.
     pub fn close(&mut self, refuses: bool) -> (Vec<usize>, &[usize]) {
         self.queue.close(refuses);
-        (self.wake(usize::MAX), self.posts.off())
+        (self.wake(usize::MAX), self.slots.off())
     }
 
     /// How others see the group.
-    pub fn face(&self) -> &Face {
-        &self.face
+    pub fn published_load(&self) -> &PublishedLoad {
+        &self.load
     }
 
-    /// What of the face others have not been shown. Whoever holds the group's lock shows it before letting go.
-    pub fn news(&mut self) -> News {
-        std::mem::take(&mut self.news)
+    /// What of the load others have not been shown. Whoever holds the group's lock shows it before letting go.
+    pub fn unpublished(&mut self) -> Unpublished {
+        std::mem::take(&mut self.unpublished)
     }
 
     /// Whether the queue is closed and empty: whoever has stayed for what waited here may go.
@@ -354,13 +354,13 @@ impl<T> Group<T> {
     /// Sets what others see of the queue at `now`. True if it has become worth crossing for.
     #[inline]
     pub fn show_at(&mut self, now: Time) -> bool {
-        self.crossing.is_possible() && self.set_face(now)
+        self.crossing.is_possible() && self.set_published_load(now)
     }
 
-    fn set_face(&mut self, now: Time) -> bool {
-        self.news.tasks = true;
+    fn set_published_load(&mut self, now: Time) -> bool {
+        self.unpublished.tasks = true;
         if self.queue.is_empty() {
-            (self.face.waits, self.face.next) = Default::default();
+            (self.load.waits, self.load.next) = Default::default();
             return self.set_needy(false, false);
         }
         // Two ways, so that the common one needs no outlook in memory.
@@ -375,27 +375,27 @@ impl<T> Group<T> {
 
     #[inline(always)]
     fn show_outlook(&mut self, outlook: &Outlook, now: Time) -> bool {
-        let (face, steal) = (&mut self.face, &self.crossing.steal);
-        face.price = steal.price(&outlook.backlog);
-        face.waits = [outlook.waits, outlook.waits_over];
-        face.next = Some(Next {
+        let (load, steal) = (&mut self.load, &self.crossing.steal);
+        load.price = steal.price(&outlook.backlog);
+        load.waits = [outlook.waits, outlook.waits_over];
+        load.next = Some(Next {
             since: Time::from_nanos(now.as_nanos().saturating_sub(outlook.lag)),
             fair: outlook.fair,
         });
-        let needy = |price| is_worth(&outlook.backlog, steal, price);
-        let is_needy = needy(face.price);
-        let is_needy_far = is_needy && needy(u64::from(FAR_PRICE) * face.price);
-        self.set_needy(is_needy, is_needy_far)
+        let overloaded = |price| is_worth(&outlook.backlog, steal, price);
+        let is_overloaded = overloaded(load.price);
+        let is_overloaded_far = is_overloaded && overloaded(u64::from(FAR_PRICE) * load.price);
+        self.set_needy(is_overloaded, is_overloaded_far)
     }
 
     /// True if more may help now than could before.
     #[inline(always)]
-    fn set_needy(&mut self, needy: bool, needy_far: bool) -> bool {
-        let face = &mut self.face;
-        let before = (face.needy, face.needy_far);
-        (face.needy, face.needy_far) = (needy, needy_far);
-        self.news.needy |= before != (needy, needy_far);
-        (needy && !before.0) || (needy_far && !before.1)
+    fn set_needy(&mut self, overloaded: bool, overloaded_far: bool) -> bool {
+        let load = &mut self.load;
+        let before = (load.overloaded, load.overloaded_far);
+        (load.overloaded, load.overloaded_far) = (overloaded, overloaded_far);
+        self.unpublished.overloaded |= before != (overloaded, overloaded_far);
+        (overloaded && !before.0) || (overloaded_far && !before.1)
     }
 
     /// Sets whether the group has workers to spare: a sleeper that it can do without, and nothing queued; and whether
@@ -410,16 +410,16 @@ impl<T> Group<T> {
     fn set_spare(&mut self) {
         let staff = self.staff();
         let spare = self.queue.is_empty() && has_surplus_worker(&staff);
-        self.news.spare |= std::mem::replace(&mut self.face.spare, spare) != spare;
+        self.unpublished.spare |= std::mem::replace(&mut self.load.spare, spare) != spare;
         if self.crossing.has_far() {
             let free = can_help_far(&staff);
-            self.news.free |= std::mem::replace(&mut self.face.free, free) != free;
+            self.unpublished.free |= std::mem::replace(&mut self.load.free, free) != free;
         }
     }
 
     /// How the group's own need of its workers stands. Those that spin count as at work: they are about to be.
     fn staff(&self) -> Staff {
-        let workers = self.posts.active();
+        let workers = self.slots.active();
         let idle = self.sleepers.len();
         Staff {
             workers: workers as u32,

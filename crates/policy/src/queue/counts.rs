@@ -2,7 +2,7 @@
 
 use chiplet_table::Class;
 
-use super::lanes::{NOWHERE, Place};
+use super::flows::{NOWHERE, Place};
 use super::{Effort, Intake, Queue};
 use crate::TableId;
 
@@ -15,9 +15,9 @@ impl<T> Queue<T> {
     /// Counts refused tasks of `table` and `class`: with the removed tables' if there is no memory to count them by
     /// themselves.
     pub fn count_shed(&mut self, table: TableId, class: Class, tasks: u64) {
-        match self.lanes.find_or_add(table, NOWHERE) {
+        match self.flows.find_or_add(table, NOWHERE) {
             Ok(place) => {
-                self.lanes.list[place as usize].intake.shed += tasks;
+                self.flows.list[place as usize].intake.shed += tasks;
                 self.count_in_vain(place, class, tasks, None);
             }
             Err(_) => self.retired.shed += tasks,
@@ -33,9 +33,9 @@ impl<T> Queue<T> {
         effort: Option<Effort>,
     ) {
         self.intake_mut(table).expired += tasks;
-        if let Some(place) = self.lanes.find(table) {
+        if let Some(place) = self.flows.find(table) {
             self.count_in_vain(place, class, tasks, effort);
-            self.orders[class as usize].missed(&mut self.lanes, place, tasks);
+            self.orders[class as usize].missed(&mut self.flows, place, tasks);
         }
     }
 
@@ -47,10 +47,10 @@ impl<T> Queue<T> {
         tasks: u64,
         effort: Option<Effort>,
     ) {
-        let service = &self.lanes[(place, class as usize)].service;
+        let service = &self.flows[(place, class as usize)].service;
         let time = service.cost_of(effort).saturating_mul(tasks);
         self.in_vain = self.in_vain.wrapping_add(time);
-        let intake = &mut self.lanes.list[place as usize].intake;
+        let intake = &mut self.flows.list[place as usize].intake;
         intake.in_vain = intake.in_vain.wrapping_add(time);
     }
 
@@ -61,10 +61,10 @@ impl<T> Queue<T> {
 
     /// The counters of one table, which has had a task here.
     pub fn intake_mut(&mut self, table: TableId) -> &mut Intake {
-        let Ok(place) = self.lanes.find_or_add(table, NOWHERE) else {
+        let Ok(place) = self.flows.find_or_add(table, NOWHERE) else {
             std::process::abort()
         };
-        &mut self.lanes.list[place as usize].intake
+        &mut self.flows.list[place as usize].intake
     }
 
     /// Counters of tables that submitted here, each with how many of its queries wait: those at the next `most` places
@@ -78,18 +78,18 @@ impl<T> Queue<T> {
         most: usize,
         out: &mut Vec<(TableId, Intake, u64)>,
     ) -> Option<usize> {
-        let places = self.lanes.list.iter().skip(at).take(most);
-        out.extend(places.filter_map(|seat| {
-            let queries = seat.lanes.iter().map(|lane| lane.queries).sum();
-            Some((seat.known()?, seat.intake, queries))
+        let places = self.flows.list.iter().skip(at).take(most);
+        out.extend(places.filter_map(|row| {
+            let queries = row.flows.iter().map(|flow| flow.queries).sum();
+            Some((row.known()?, row.intake, queries))
         }));
         let end = at.saturating_add(most);
-        (end < self.lanes.list.len()).then_some(end)
+        (end < self.flows.list.len()).then_some(end)
     }
 
     /// Moves the counters of a removed table, which has nothing queued any more, to the retired ones.
     pub fn retire(&mut self, table: TableId) {
-        if let Some(intake) = self.lanes.remove(table) {
+        if let Some(intake) = self.flows.remove(table) {
             self.retired.absorb(intake);
         }
     }

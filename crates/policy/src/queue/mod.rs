@@ -34,9 +34,9 @@
 mod counts;
 mod discipline;
 mod effort;
+mod flow;
+mod flows;
 mod intake;
-mod lane;
-mod lanes;
 mod order;
 mod outlook;
 mod relative;
@@ -56,8 +56,8 @@ use chiplet_table::Class;
 use crate::{TableId, Time};
 pub use discipline::{Discipline, QUEUE_PER_WORKER};
 pub use effort::Effort;
+use flows::{Flows, NOWHERE, Place};
 pub use intake::{InVain, Intake};
-use lanes::{Lanes, NOWHERE, Place};
 use order::{Crowd, Front, Order, Taker};
 pub use outlook::Outlook;
 use ring::SearchAt;
@@ -105,7 +105,7 @@ pub struct Queue<T> {
     /// Workers at work.
     workers: u32,
     /// Every table that ever submitted here.
-    lanes: Lanes<T>,
+    flows: Flows<T>,
     /// What waits, by class.
     orders: [Order<T>; 2],
     /// Where the search for dead tasks goes on.
@@ -125,7 +125,7 @@ impl<T> Queue<T> {
         let mut queue = Self {
             discipline,
             workers: 0,
-            lanes: Lanes::new(),
+            flows: Flows::new(),
             orders: Class::ALL.map(|class| Order::new(class, &discipline)),
             searched: SearchAt::default(),
             retired: Intake::default(),
@@ -153,7 +153,7 @@ impl<T> Queue<T> {
     pub fn set_workers(&mut self, workers: usize) {
         self.workers = workers as u32;
         for order in &mut self.orders {
-            order.set_workers(&mut self.lanes, self.workers);
+            order.set_workers(&mut self.flows, self.workers);
         }
         self.set_easy();
     }
@@ -195,28 +195,28 @@ impl<T> Queue<T> {
         match self.plain_place(table, terms) {
             Some(place) => {
                 let queries = u64::from(terms.queries);
-                self.lanes.list[place as usize].intake.accepted += queries;
+                self.flows.list[place as usize].intake.accepted += queries;
                 let order = &mut self.orders[Class::Interactive as usize];
                 let alone = Crowd::default();
-                Ok(order.append_within(&mut self.lanes, place, task, terms, at.as_nanos(), alone))
+                Ok(order.append_within(&mut self.flows, place, task, terms, at.as_nanos(), alone))
             }
             None => self.push_where_more_matters(table, terms, task, at),
         }
     }
 
-    /// Where the lane of `table` is, if its task only has to be appended to it: the queue is [plain](Queue::is_plain) and
-    /// less than half full, the table is known and has places left, and there is memory.
+    /// Where the flow of `table` is, if its task only has to be appended to it: the queue is [plain](Queue::is_plain)
+    /// and less than half full, the table is known and has places left, and there is memory.
     #[inline(always)]
     fn plain_place(&self, table: TableId, terms: &Terms) -> Option<Place> {
         let place = terms.place?;
-        let seat = self.lanes.list.get(place as usize)?;
+        let row = self.flows.list.get(place as usize)?;
         let order = &self.orders[Class::Interactive as usize];
-        let lane = &seat.lanes[Class::Interactive as usize];
+        let flow = &row.flows[Class::Interactive as usize];
         let limit = terms.limit.unwrap_or(self.discipline.table_limit);
-        let is_plain = seat.table == table
+        let is_plain = row.table == table
             && terms.class == Class::Interactive
             && order.len() < self.easy
-            && (lane.len as usize) < limit
+            && (flow.len as usize) < limit
             && self.is_plain()
             && order.has_room();
         is_plain.then_some(place)
@@ -278,17 +278,17 @@ impl<T> Queue<T> {
         let is_full = matches!(refusal, Refusal::GroupFull | Refusal::TableFull);
         if is_full
             && is_asked_once
-            && let Some(place) = self.lanes.find(table)
+            && let Some(place) = self.flows.find(table)
         {
             let crowd = self.crowd(terms.class, 1);
             let order = &mut self.orders[terms.class as usize];
-            order.note_refused(&mut self.lanes, place, queries, at.as_nanos(), crowd);
+            order.note_refused(&mut self.flows, place, queries, at.as_nanos(), crowd);
         }
     }
 
     /// Makes room for so many tasks of `table` and counts them as `weight` accepted ones, or says why not. Gives the
-    /// place of the table's lanes. Whatever has to grow is grown before anything is changed, so that a refusal for want
-    /// of memory leaves the queue as it was; at most the table has got empty lanes.
+    /// place of the table's flows. Whatever has to grow is grown before anything is changed, so that a refusal for want
+    /// of memory leaves the queue as it was; at most the table has got empty flows.
     fn accept(
         &mut self,
         table: TableId,
@@ -308,21 +308,21 @@ impl<T> Queue<T> {
             return Err(Refusal::GroupFull);
         }
         let known = terms.place.unwrap_or(NOWHERE);
-        let Ok(place) = self.lanes.find_or_add(table, known) else {
+        let Ok(place) = self.flows.find_or_add(table, known) else {
             return Err(Refusal::NoMemory);
         };
-        let seat = &self.lanes.list[place as usize];
+        let row = &self.flows.list[place as usize];
         // The limit is that of both classes together.
-        let own = (seat.lanes[0].len + seat.lanes[1].len) as usize;
+        let own = (row.flows[0].len + row.flows[1].len) as usize;
         let limit = terms.limit.unwrap_or(self.discipline.table_limit);
         if exceeds(own, limit) || !self.has_place(own, limit, tasks) {
             return Err(Refusal::TableFull);
         }
         let order = &mut self.orders[terms.class as usize];
-        if order.make_room(&mut self.lanes, place, tasks).is_err() {
+        if order.make_room(&mut self.flows, place, tasks).is_err() {
             return Err(Refusal::NoMemory);
         }
-        self.lanes.list[place as usize].intake.accepted += weight;
+        self.flows.list[place as usize].intake.accepted += weight;
         Ok(place)
     }
 
@@ -339,13 +339,13 @@ impl<T> Queue<T> {
 
     /// Tables of which tasks wait; one counts twice if tasks of both classes do.
     fn tables(&self) -> usize {
-        let lanes = self.orders.iter().map(|order| order.tally.lanes as usize);
-        lanes.sum()
+        let flows = self.orders.iter().map(|order| order.tally.flows as usize);
+        flows.sum()
     }
 
     /// Where the queue keeps what it knows of `table`, of which it has had a task ([`Terms::place`]).
     pub fn place_of(&self, table: TableId) -> Option<u32> {
-        self.lanes.find(table)
+        self.flows.find(table)
     }
 
     /// Adds tasks that have been accepted.
@@ -363,13 +363,13 @@ impl<T> Queue<T> {
             Class::Bulk => (bulk, interactive),
         };
         if other.is_alone_over() {
-            other.judge_suspect(&mut self.lanes, at.as_nanos(), crowd);
+            other.judge_suspect(&mut self.flows, at.as_nanos(), crowd);
         }
-        order.append(&mut self.lanes, place, tasks, terms, at.as_nanos(), crowd)
+        order.append(&mut self.flows, place, tasks, terms, at.as_nanos(), crowd)
     }
 
-    /// What the last of so many tasks of this class meets. In a queue that is more than half full nobody who fills it goes
-    /// before those who do not.
+    /// What the last of so many tasks of this class meets. In a queue that is more than half full nobody who fills it
+    /// goes before those who do not.
     fn crowd(&self, class: Class, came: usize) -> Crowd {
         let waiting = (self.len() + came).saturating_sub(1);
         let is_crowded = waiting > self.discipline.limit / 2;
@@ -380,7 +380,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Takes note of how long the last task of `run` took, at home or away, whose table's lane is at `place`.
+    /// Takes note of how long the last task of `run` took, at home or away, whose table's flow is at `place`.
     #[inline(always)]
     fn learn(&mut self, run: &mut Run, place: Place, away: bool) {
         let Some(took) = run.outcome() else { return };
@@ -390,10 +390,10 @@ impl<T> Queue<T> {
         let order = &mut self.orders[run.class as usize];
         match took {
             Some(took) => {
-                let lane = &mut self.lanes[(place, run.class as usize)];
-                order.learn(lane, run, &took, away);
+                let flow = &mut self.flows[(place, run.class as usize)];
+                order.learn(flow, run, &took, away);
             }
-            None => order.not_begun(&mut self.lanes, place, run),
+            None => order.not_begun(&mut self.flows, place, run),
         }
         if run.missed {
             self.count_in_vain(place, run.class, run.queries.into(), run.effort);
@@ -402,7 +402,7 @@ impl<T> Queue<T> {
 
     /// Takes note of how long a task took that was [handed over](Run::hand_over), at home or `away` from it.
     pub fn end_late(&mut self, mut task: Run, away: bool) {
-        let place = task.last(&self.lanes);
+        let place = task.last(&self.flows);
         self.learn(&mut task, place, away);
     }
 
@@ -410,25 +410,26 @@ impl<T> Queue<T> {
     /// which table it has taken before. `now` may be a little old.
     #[inline(always)]
     pub fn take(&mut self, worker: Option<usize>, run: &mut Run, now: Time) -> Option<T> {
-        let last = run.last(&self.lanes);
+        let last = run.last(&self.flows);
         self.learn(run, last, worker.is_none());
         let worker = worker.map(|worker| worker as u32);
         let taker = Taker { worker, last };
         let [interactive, bulk] = &mut self.orders;
         let task = match interactive.is_plain() && bulk.len() == 0 {
-            true => interactive.take_within(&mut self.lanes, taker, run, now)?,
+            true => interactive.take_within(&mut self.flows, taker, run, now)?,
             false => self.take_of_all(taker, run, now)?,
         };
         if run.effort.is_some() {
             run.expected = match self.is_empty() {
                 true => None,
-                false => self.orders[run.class as usize].usual(&mut self.lanes, run, now),
+                false => self.orders[run.class as usize].usual(&mut self.flows, run, now),
             };
         }
         Some(task)
     }
 
-    /// Whether only interactive tasks wait, and only of tables that are not even suspected to ask for more than their share.
+    /// Whether only interactive tasks wait, and only of tables that are not even suspected to ask for more than their
+    /// share.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         let [interactive, bulk] = &self.orders;
@@ -442,8 +443,8 @@ impl<T> Queue<T> {
         let (class, front) = self.next(fronts)?;
         let order = &mut self.orders[class as usize];
         match front.over {
-            true => order.take_over(&mut self.lanes, front, taker, run, now),
-            false => order.take_within(&mut self.lanes, taker, run, now),
+            true => order.take_over(&mut self.flows, front, taker, run, now),
+            false => order.take_within(&mut self.flows, taker, run, now),
         }
     }
 
@@ -459,7 +460,7 @@ impl<T> Queue<T> {
     }
 
     fn fronts(&self, now: u64) -> [Option<Front>; 2] {
-        [0, 1].map(|class: usize| self.orders[class].front(&self.lanes, now))
+        [0, 1].map(|class: usize| self.orders[class].front(&self.flows, now))
     }
 
     /// When a bulk task counts as having come, among interactive ones.
@@ -480,9 +481,9 @@ impl<T> Queue<T> {
     /// `table` has another index from `at` on: how long a task of it takes is not known. Its mean cost is believed
     /// until its own tasks have moved it.
     pub fn replaced(&mut self, table: TableId, at: Time) {
-        if let Some(place) = self.lanes.find(table) {
-            for lane in &mut self.lanes.list[place as usize].lanes {
-                lane.service.forget_usual(at.as_nanos());
+        if let Some(place) = self.flows.find(table) {
+            for flow in &mut self.flows.list[place as usize].flows {
+                flow.service.forget_usual(at.as_nanos());
             }
         }
     }

@@ -63,7 +63,7 @@ impl<T> Queue<T> {
             return Outlook::default();
         };
         let [work, _] = order.work();
-        let service = &self.lanes[(front.lane, Class::Interactive as usize)].service;
+        let service = &self.flows[(front.flow, Class::Interactive as usize)].service;
         let waited = now.as_nanos().saturating_sub(front.at);
         let backlog = Backlog {
             workers: self.workers,
@@ -108,7 +108,7 @@ impl<T> Queue<T> {
             Class::Interactive => (queued + ahead(queued_bulk), interactive + ahead(bulk)),
             Class::Bulk => (queued + queued_bulk, interactive + bulk),
         };
-        let service = &self.lanes[(front.lane, class as usize)].service;
+        let service = &self.flows[(front.flow, class as usize)].service;
         let since = |came: u64| now.saturating_sub(self.place(class, came));
         let backlog = Backlog {
             workers: self.workers,

@@ -1,19 +1,19 @@
-//! Tasks in order of arrival, those of one lane chained.
+//! Tasks in order of arrival, those of one flow chained.
 
 use std::collections::{TryReserveError, VecDeque};
 
-use super::lane::Lane;
-use super::lanes::{Lanes, NOWHERE, Place};
+use super::flow::Flow;
+use super::flows::{Flows, NOWHERE, Place};
 use super::{Effort, Terms};
 
-/// A waiting task. Times are nanoseconds since the hub was made.
+/// A waiting task. Times are nanoseconds since the scheduler was made.
 pub(super) struct Slot<T> {
     /// `None` once it has been taken out.
     pub(super) task: Option<T>,
     /// When it was accepted.
     pub(super) at: u64,
-    pub(super) lane: Place,
-    /// Position of the next one of its lane, if it is not the last.
+    pub(super) flow: Place,
+    /// Position of the next one of its flow, if it is not the last.
     next: u32,
     /// Queries that it answers.
     pub(super) queries: u32,
@@ -21,11 +21,11 @@ pub(super) struct Slot<T> {
 }
 
 impl<T> Slot<T> {
-    pub(super) fn new(task: T, at: u64, lane: Place, queries: u32, effort: Option<Effort>) -> Self {
+    pub(super) fn new(task: T, at: u64, flow: Place, queries: u32, effort: Option<Effort>) -> Self {
         Self {
             task: Some(task),
             at,
-            lane,
+            flow,
             next: NOWHERE,
             queries,
             effort,
@@ -35,7 +35,7 @@ impl<T> Slot<T> {
     const EMPTY: Self = Self {
         task: None,
         at: 0,
-        lane: NOWHERE,
+        flow: NOWHERE,
         next: NOWHERE,
         queries: 0,
         effort: None,
@@ -57,9 +57,9 @@ pub(super) struct SearchAt {
     /// Position in the ring; at first its oldest task.
     pub(super) slot: Option<u32>,
     /// The ring has been looked at.
-    pub(super) in_lanes: bool,
-    /// Place of a lane.
-    pub(super) lane: usize,
+    pub(super) in_flow: bool,
+    /// Place of a flow.
+    pub(super) flow: usize,
     /// Which of those that wait in it.
     pub(super) task: usize,
 }
@@ -150,11 +150,11 @@ impl<T> Ring<T> {
         self.slots.len() - self.span() as usize >= tasks
     }
 
-    /// Adds a task of `lane`, for which there is room, and which is no older than the newest.
+    /// Adds a task of `flow`, for which there is room, and which is no older than the newest.
     #[inline(always)]
     pub(super) fn append(
         &mut self,
-        lane: &mut Lane<T>,
+        flow: &mut Flow<T>,
         place: Place,
         task: T,
         terms: &Terms,
@@ -162,38 +162,38 @@ impl<T> Ring<T> {
     ) {
         let position = self.tail;
         self.newest = at;
-        match lane.len {
-            0 => lane.first = position,
-            _ => self.slot_mut(lane.last).next = position,
+        match flow.len {
+            0 => flow.first = position,
+            _ => self.slot_mut(flow.last).next = position,
         }
-        lane.last = position;
-        lane.len += 1;
+        flow.last = position;
+        flow.len += 1;
         let slot = self.slot_mut(position);
         slot.task = Some(task);
         slot.at = at;
-        slot.lane = place;
+        slot.flow = place;
         slot.queries = terms.queries;
         slot.effort = terms.effort;
         self.tail = position.wrapping_add(1);
         self.len += 1;
     }
 
-    /// Takes the first task of `lane` out.
+    /// Takes the first task of `flow` out.
     #[inline(always)]
-    pub(super) fn pop(&mut self, lane: &mut Lane<T>) -> Slot<T> {
-        self.remove(lane, lane.first)
+    pub(super) fn pop(&mut self, flow: &mut Flow<T>) -> Slot<T> {
+        self.remove(flow, flow.first)
     }
 
-    /// Takes the task of `lane` at this position out.
+    /// Takes the task of `flow` at this position out.
     #[inline(always)]
-    pub(super) fn remove(&mut self, lane: &mut Lane<T>, position: u32) -> Slot<T> {
+    pub(super) fn remove(&mut self, flow: &mut Flow<T>, position: u32) -> Slot<T> {
         let slot = self.slot_mut(position).take();
         self.len -= 1;
-        lane.len -= 1;
-        if position == lane.first && lane.len > 0 {
-            lane.first = slot.next;
-            while self.slot(lane.first).task.is_none() {
-                lane.first = self.slot(lane.first).next;
+        flow.len -= 1;
+        if position == flow.first && flow.len > 0 {
+            flow.first = slot.next;
+            while self.slot(flow.first).task.is_none() {
+                flow.first = self.slot(flow.first).next;
             }
         }
         if position == self.head {
@@ -236,13 +236,13 @@ impl<T> Ring<T> {
     #[cold]
     pub(super) fn make_room(
         &mut self,
-        lanes: &mut Lanes<T>,
+        flows: &mut Flows<T>,
         class: usize,
         tasks: usize,
     ) -> Result<(), TryReserveError> {
         if self.len < self.span() as usize / 2 {
             let none = VecDeque::new();
-            let rebuilt = self.rebuild(lanes, class, none, tasks);
+            let rebuilt = self.rebuild(flows, class, none, tasks);
             return rebuilt.map_err(|(error, _)| error);
         }
         let before = self.slots.len();
@@ -265,7 +265,7 @@ impl<T> Ring<T> {
     #[cold]
     pub(super) fn rebuild(
         &mut self,
-        lanes: &mut Lanes<T>,
+        flows: &mut Flows<T>,
         class: usize,
         mut more: VecDeque<Slot<T>>,
         room: usize,
@@ -282,7 +282,7 @@ impl<T> Ring<T> {
         old.truncate(self.span() as usize);
         old.retain(|slot| slot.task.is_some());
         for slot in old.iter().chain(&more) {
-            lanes[(slot.lane, class)].last = NOWHERE;
+            flows[(slot.flow, class)].last = NOWHERE;
         }
         let mut old = old.into_iter().peekable();
         loop {
@@ -297,12 +297,12 @@ impl<T> Ring<T> {
             };
             let Some(slot) = slot else { break };
             let position = slots.len() as u32;
-            let lane = &mut lanes[(slot.lane, class)];
-            match lane.last {
-                NOWHERE => lane.first = position,
+            let flow = &mut flows[(slot.flow, class)];
+            match flow.last {
+                NOWHERE => flow.first = position,
                 last => slots[last as usize].next = position,
             }
-            lane.last = position;
+            flow.last = position;
             slots.push(slot);
         }
         self.newest = slots.last().map_or(0, |slot| slot.at);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use chiplet_table::Class;
 
 use super::Effort;
-use super::lanes::{Lanes, NOWHERE, Place};
+use super::flows::{Flows, NOWHERE, Place};
 use super::ring::Slot;
 use super::service::Took;
 use crate::{TableId, Time};
@@ -29,8 +29,8 @@ pub struct Terms {
     /// Its caller waits for a place: a task that is refused comes again, so its refusals say nothing of how much is
     /// asked for.
     pub patient: bool,
-    /// Where the queue keeps what it knows of the table ([`Queue::place_of`](super::Queue::place_of)), as far as the caller
-    /// knows: then the queue need not look the table up.
+    /// Where the queue keeps what it knows of the table ([`Queue::place_of`](super::Queue::place_of)), as far as the
+    /// caller knows: then the queue need not look the table up.
     pub place: Option<u32>,
 }
 
@@ -53,7 +53,7 @@ impl Default for Terms {
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
     table: TableId,
-    /// Where the lane of that table was, if there was a task.
+    /// Where the flow of that table was, if there was a task.
     pub(super) place: Place,
     pub(super) class: Class,
     pub(super) queries: u32,
@@ -106,17 +106,17 @@ impl Default for Run {
 }
 
 impl Run {
-    /// Where the lane of the table is that the worker has run, unless that is forgotten.
+    /// Where the flow of the table is that the worker has run, unless that is forgotten.
     #[inline(always)]
-    pub(super) fn last<T>(&self, lanes: &Lanes<T>) -> Place {
-        match lanes.list.get(self.place as usize) {
-            Some(seat) if seat.table == self.table => self.place,
+    pub(super) fn last<T>(&self, flows: &Flows<T>) -> Place {
+        match flows.list.get(self.place as usize) {
+            Some(row) if row.table == self.table => self.place,
             _ => NOWHERE,
         }
     }
 
-    /// Says that a task of `table` has been taken at `now`, after one from `last`. `length` is how many of one table may
-    /// follow each other.
+    /// Says that a task of `table` has been taken at `now`, after one from `last`. `length` is how many of one table
+    /// may follow each other.
     #[inline(always)]
     pub(super) fn begin<T>(
         &mut self,
@@ -126,13 +126,13 @@ impl Run {
         length: u32,
         now: Time,
     ) {
-        self.follows = slot.lane == last;
+        self.follows = slot.flow == last;
         self.left = match self.follows && self.left > 0 {
             true => self.left - 1,
             false => length.saturating_sub(1),
         };
         self.table = table;
-        self.place = slot.lane;
+        self.place = slot.flow;
         self.class = class;
         self.queries = slot.queries;
         self.effort = slot.effort;

@@ -2,7 +2,7 @@
 
 use chiplet_table::Class;
 
-use super::lanes::NOWHERE;
+use super::flows::NOWHERE;
 use super::ring::{SearchAt, Slot};
 use super::{Queue, Terms};
 use crate::{TableId, Time};
@@ -44,7 +44,7 @@ impl<T> Queue<T> {
                 leaving.push((table, slot.queries));
                 out.extend(slot.task.map(|task| (table, task)));
             };
-            is_through = order.extract(&mut self.lanes, at, &mut steps, &mut dead, leaves);
+            is_through = order.extract(&mut self.flows, at, &mut steps, &mut dead, leaves);
             if !is_through {
                 break;
             }
@@ -80,7 +80,7 @@ impl<T> Queue<T> {
                     task,
                 }));
             };
-            order.extract(&mut self.lanes, &mut from, &mut steps, |_| true, moves);
+            order.extract(&mut self.flows, &mut from, &mut steps, |_| true, moves);
         }
         out
     }
@@ -94,7 +94,7 @@ impl<T> Queue<T> {
         };
         for class in Class::ALL {
             let crowd = self.crowd(class, 1);
-            self.orders[class as usize].judge_suspect(&mut self.lanes, last, crowd);
+            self.orders[class as usize].judge_suspect(&mut self.flows, last, crowd);
         }
         let mut slots = Class::ALL.map(|_| Vec::new());
         for Moved {
@@ -104,14 +104,14 @@ impl<T> Queue<T> {
             task,
         } in moved
         {
-            let Ok(place) = self.lanes.find_or_add(table, NOWHERE) else {
+            let Ok(place) = self.flows.find_or_add(table, NOWHERE) else {
                 std::process::abort()
             };
             let slot = Slot::new(task, at.as_nanos(), place, terms.queries, terms.effort);
             slots[terms.class as usize].push((slot, terms.weight));
         }
         for (order, slots) in self.orders.iter_mut().zip(slots) {
-            order.adopt(&mut self.lanes, slots);
+            order.adopt(&mut self.flows, slots);
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use chiplet_policy::group::{Crossing, Face, Faces, Group, Next, Take};
+use chiplet_policy::group::{Crossing, Group, Next, PublishedLoad, PublishedLoads, Take};
 use chiplet_policy::queue::{Discipline, Pace, Run, Terms};
-use chiplet_policy::{Neighbours, StealConfig, TableId, Time, ladder, route};
+use chiplet_policy::{Neighbours, StealConfig, TableId, Time, route, steal_order};
 use chiplet_table::Class;
 
 use crate::common::table;
@@ -29,7 +29,7 @@ impl Sockets {
             let workers = group..group + 1;
             let mut state = Group::new(crossing, Discipline::for_workers(1), workers);
             let _ = state.rest(group, false, false);
-            let _ = state.news();
+            let _ = state.unpublished();
             state
         };
         let others = |group: usize| {
@@ -71,47 +71,49 @@ impl Sockets {
         let _ = self.groups[0].look(self.now);
     }
 
-    fn face(&self, group: usize) -> &Face {
-        self.groups[group].face()
+    fn load(&self, group: usize) -> &PublishedLoad {
+        self.groups[group].published_load()
     }
 
     /// The workers that would help group 0: its neighbour's, and one of the other socket's.
     fn help(&self) -> [bool; 2] {
-        [1, 2].map(|own| ladder::victim(self, own) == Some(0))
+        [1, 2].map(|own| steal_order::victim(self, own) == Some(0))
     }
 }
 
-impl Faces for Sockets {
+impl PublishedLoads for Sockets {
     fn queued(&self, group: usize) -> u32 {
         self.groups[group].queue.len() as u32
     }
 
     fn wait(&self, group: usize, class: Class, pace: Pace) -> Duration {
-        Duration::from_nanos(self.face(group).waits[pace as usize][class as usize])
+        Duration::from_nanos(self.load(group).waits[pace as usize][class as usize])
     }
 
     fn price(&self, group: usize) -> Duration {
-        Duration::from_nanos(self.face(group).price)
+        Duration::from_nanos(self.load(group).price)
     }
 
     fn next(&self, group: usize) -> Option<Next> {
-        self.face(group).next
+        self.load(group).next
     }
 
-    fn is_needy(&self, group: usize) -> bool {
-        self.face(group).needy
+    fn is_overloaded(&self, group: usize) -> bool {
+        self.load(group).overloaded
     }
 
-    fn is_needy_far(&self, group: usize) -> bool {
-        self.face(group).needy_far
+    fn is_overloaded_far(&self, group: usize) -> bool {
+        self.load(group).overloaded_far
     }
 
-    fn is_any_needy(&self) -> bool {
-        self.groups.iter().any(|group| group.face().needy)
+    fn is_any_overloaded(&self) -> bool {
+        self.groups
+            .iter()
+            .any(|group| group.published_load().overloaded)
     }
 
     fn is_spare(&self, group: usize) -> bool {
-        self.face(group).spare
+        self.load(group).spare
     }
 
     /// Whether far groups are hardly used is another rule.
@@ -188,7 +190,7 @@ fn helpers_are_called_by_what_they_would_pay() {
             }
             is_new
         };
-        ladder::call_helpers(&mut caller, |_| sockets, 0, 9, call);
+        steal_order::call_helpers(&mut caller, |_| sockets, 0, 9, call);
         called
     };
     let mut sockets = Sockets::new();

@@ -128,7 +128,7 @@ impl Engine<'_> {
         let query = &self.queries[place];
         let state = &mut self.workers[worker];
         let run = match &mut state.away {
-            Some((_, run)) if state.ladder.is_away() => run,
+            Some((_, run)) if state.steal_order.is_away() => run,
             _ => &mut state.run,
         };
         if query.told {

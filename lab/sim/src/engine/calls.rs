@@ -1,7 +1,7 @@
 //! Who is woken and called for what. The decisions are `chiplet_policy::group`'s; here they become events.
 
-use chiplet_policy::group::{Faces, LOOK};
-use chiplet_policy::{Time, ladder};
+use chiplet_policy::group::{LOOK, PublishedLoads};
+use chiplet_policy::{Time, steal_order};
 
 use super::group::Call;
 use super::timeline::Event;
@@ -28,8 +28,8 @@ impl Engine<'_> {
     }
 
     /// Wakes up to `wanted` sleepers of a group, unless more than `at_most` tasks wait; returns how many those were.
-    pub(super) fn rouse(&mut self, group: usize, wanted: usize, at_most: usize) -> usize {
-        let woken = self.groups[group].state.rouse(wanted, at_most);
+    pub(super) fn wake_several(&mut self, group: usize, wanted: usize, at_most: usize) -> usize {
+        let woken = self.groups[group].state.wake_several(wanted, at_most);
         woken.iter().for_each(|&worker| self.wake(worker));
         woken.len()
     }
@@ -46,7 +46,7 @@ impl Engine<'_> {
     /// Wakes up to `wanted` sleeping workers of other groups that can spare them; returns how many that were.
     pub(super) fn call_help(&mut self, group: usize, wanted: usize) -> usize {
         let call = |engine: &mut Self, other| engine.call_helper(other, Call::Help);
-        ladder::call_helpers(self, |engine| &engine.groups, group, wanted, call)
+        steal_order::call_helpers(self, |engine| &engine.groups, group, wanted, call)
     }
 
     /// A worker that was called to help another group has found work at home, or nothing: somebody else is called in
@@ -57,8 +57,8 @@ impl Engine<'_> {
         }
         let own = self.workers[worker].group;
         let mut others = (0..self.groups.groups()).filter(|&other| other != own);
-        if let Some(needy) = others.find(|&other| self.groups.is_needy(other)) {
-            self.call_help(needy, 1);
+        if let Some(overloaded) = others.find(|&other| self.groups.is_overloaded(other)) {
+            self.call_help(overloaded, 1);
         }
     }
 
@@ -67,7 +67,7 @@ impl Engine<'_> {
         if unseen == 0 {
             return;
         }
-        if self.groups.is_needy(group) {
+        if self.groups.is_overloaded(group) {
             self.call_help(group, unseen);
         }
         if self.crossing.is_priced() {
@@ -112,7 +112,7 @@ impl Engine<'_> {
             // No more groups have workers to spare, so some lend one that they would rather keep.
             let call = |engine: &mut Self, other| engine.call_helper(other, Call::Overdue);
             let left = looked.wanted - called;
-            ladder::call_lenders(self, |engine| &engine.groups, group, left, call);
+            steal_order::call_lenders(self, |engine| &engine.groups, group, left, call);
         }
         if looked.searches {
             self.purge(group);

@@ -4,7 +4,7 @@ use std::ops::{Index, IndexMut, Range};
 use std::time::Duration;
 
 use chiplet_policy::Neighbours;
-use chiplet_policy::group::{self, Crossing, Faces, Next};
+use chiplet_policy::group::{self, Crossing, Next, PublishedLoads};
 use chiplet_policy::queue::{Discipline, Pace};
 use chiplet_table::Class;
 
@@ -75,42 +75,44 @@ impl IndexMut<usize> for Groups {
     }
 }
 
-impl Faces for Groups {
+impl PublishedLoads for Groups {
     fn queued(&self, group: usize) -> u32 {
         self[group].state.queue.len() as u32
     }
 
     fn wait(&self, group: usize, class: Class, pace: Pace) -> Duration {
-        let waits = &self[group].state.face().waits;
+        let waits = &self[group].state.published_load().waits;
         Duration::from_nanos(waits[pace as usize][class as usize])
     }
 
     fn price(&self, group: usize) -> Duration {
-        Duration::from_nanos(self[group].state.face().price)
+        Duration::from_nanos(self[group].state.published_load().price)
     }
 
     fn next(&self, group: usize) -> Option<Next> {
-        self[group].state.face().next
+        self[group].state.published_load().next
     }
 
-    fn is_needy(&self, group: usize) -> bool {
-        self[group].state.face().needy
+    fn is_overloaded(&self, group: usize) -> bool {
+        self[group].state.published_load().overloaded
     }
 
-    fn is_needy_far(&self, group: usize) -> bool {
-        self[group].state.face().needy_far
+    fn is_overloaded_far(&self, group: usize) -> bool {
+        self[group].state.published_load().overloaded_far
     }
 
-    fn is_any_needy(&self) -> bool {
-        self.list.iter().any(|group| group.state.face().needy)
+    fn is_any_overloaded(&self) -> bool {
+        self.list
+            .iter()
+            .any(|group| group.state.published_load().overloaded)
     }
 
     fn is_spare(&self, group: usize) -> bool {
-        self[group].state.face().spare
+        self[group].state.published_load().spare
     }
 
     fn is_free(&self, group: usize) -> bool {
-        self[group].state.face().free
+        self[group].state.published_load().free
     }
 
     fn is_vacant(&self, _: usize) -> bool {

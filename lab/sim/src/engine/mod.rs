@@ -1,6 +1,6 @@
 //! The executor in virtual time.
 //!
-//! Queries come, wait in the queues of `chiplet_policy::queue`, are taken by workers as the steal ladder says, and take
+//! Queries come, wait in the queues of `chiplet_policy::queue`, are taken by workers as the steal order says, and take
 //! as long as what they read takes. Time is counted in nanoseconds and passes from event to event; events of one moment
 //! happen in the order in which they were made. There are no threads, so what takes turns by chance in the executor
 //! takes turns by a seed here.
@@ -8,17 +8,17 @@
 //! | file | does what of the executor |
 //! |---|---|
 //! | `scenario` | what is asked for: a builder's settings |
-//! | `group`, `calls` | `scheduler/groups.rs`, `wake.rs`, `watch.rs`: queues, sleepers, who calls for help |
+//! | `group`, `calls` | `scheduler/groups.rs`, `wake.rs`, `monitor.rs`: queues, sleepers, who calls for help |
 //! | `clients`, `asked` | who asks, deadlines: `engine/worker.rs`, `engine/purge.rs` |
 //! | `queries`, `arrive` | queries under way; they come and end |
 //! | `replay` | a log instead of a workload |
 //! | `route` | `engine/admit.rs`: a query's way into a queue |
-//! | `relief` | `scheduler/relief.rs`: a busy worker helps a queue that has fallen behind |
-//! | `worker` | `scheduler/ladder.rs`: what a worker does next |
+//! | `steal_while_busy` | `scheduler/steal_while_busy.rs`: a busy worker helps a queue that has fallen behind |
+//! | `worker` | `scheduler/find_task.rs`: what a worker does next |
 //! | `timeline` | events in order |
 //! | `hardware` | what searching takes: cores, caches, links, memory; the second copy of a graph's rows |
 //! | `segment` | a query's parts, as one worker runs them |
-//! | `units`, `scan` | `jobs/units.rs`: probes that several workers scan |
+//! | `units`, `scan` | `jobs/split.rs`: probes that several workers scan |
 //! | `balance` | `placement/balancer.rs` |
 //! | `meter`, `rows`, `served` | counts, and what they show |
 
@@ -37,7 +37,6 @@ mod parts_tests;
 #[cfg(test)]
 mod promises;
 mod queries;
-mod relief;
 pub(crate) mod replay;
 mod route;
 #[cfg(test)]
@@ -47,6 +46,7 @@ mod scan;
 mod scenario;
 mod segment;
 mod served;
+mod steal_while_busy;
 #[cfg(test)]
 mod tests;
 mod timeline;
@@ -57,11 +57,11 @@ use std::time::Duration;
 
 use chiplet_baselines::Routing;
 use chiplet_policy::group::Crossing;
-use chiplet_policy::group::Faces as _;
-use chiplet_policy::ladder::Ladder;
+use chiplet_policy::group::PublishedLoads as _;
 use chiplet_policy::neighbours;
 use chiplet_policy::queue::{Discipline, Run};
 use chiplet_policy::replay::Decision;
+use chiplet_policy::steal_order::StealOrder;
 use chiplet_topology::DomainId;
 use chiplet_workload::traffic::{Stream, Traffic};
 
@@ -144,7 +144,7 @@ struct Worker {
     away: Option<(usize, Run)>,
     /// Woken to help another group, and has found no work there yet.
     call: Call,
-    ladder: Ladder,
+    steal_order: StealOrder,
     /// Where it is in its unit.
     cursor: Cursor,
 }
@@ -190,7 +190,7 @@ impl<'a> Engine<'a> {
         let stream = traffic.as_ref();
         let stream = stream.map(|traffic| traffic.stream().expect("a recipe's values are checked"));
         let mut workers = Vec::new();
-        let mut asleep = Ladder::default();
+        let mut asleep = StealOrder::default();
         asleep.lists(false, false, false);
         let mut groups: Vec<Group> = Vec::new();
         let per_group = |cores: usize| match scenario.strategy.routing {
@@ -229,7 +229,7 @@ impl<'a> Engine<'a> {
                         run: Run::default(),
                         away: None,
                         call: Call::None,
-                        ladder: asleep,
+                        steal_order: asleep,
                         cursor: Cursor::default(),
                     });
                 }

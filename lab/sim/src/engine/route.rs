@@ -1,7 +1,7 @@
 //! A query's way into a queue.
 
 use chiplet_baselines::Routing;
-use chiplet_policy::group::Faces;
+use chiplet_policy::group::PublishedLoads;
 use chiplet_policy::queue::{Pace, Refusal, Terms};
 use chiplet_policy::route;
 use chiplet_table::Class;
@@ -74,7 +74,7 @@ impl Engine<'_> {
         // If the last query had work for others this one probably has.
         let helpers = self.known[table as usize].units as usize;
         if self.splits_by_load() && helpers > 1 {
-            self.rouse(group, helpers - 1, 1);
+            self.wake_several(group, helpers - 1, 1);
         }
         Ok(pushed.pace)
     }

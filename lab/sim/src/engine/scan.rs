@@ -104,7 +104,7 @@ impl Engine<'_> {
                 let split = &self.scenario.settings.split;
                 let most = split.invitations(left, self.workers.len() - 1);
                 let wanted = most.min(siblings);
-                let woken = self.rouse(group, wanted, usize::MAX);
+                let woken = self.wake_several(group, wanted, usize::MAX);
                 if self.spills(group, query) {
                     self.open.push(shared);
                     self.call_help(group, most - woken);

@@ -1,7 +1,7 @@
 //! Runs with known answers.
 
 use chiplet_baselines::Strategy;
-use chiplet_policy::group::Faces;
+use chiplet_policy::group::PublishedLoads;
 use chiplet_topology::Topology;
 
 use super::scenario::{Load, Scenario};
@@ -226,10 +226,10 @@ fn a_busy_worker_relieves_a_queue_that_has_fallen_behind() {
         .is_some()
     {}
     engine.timeline.pass(10_000_000);
-    assert!(!engine.relieve(1, 0), "it has nothing to do");
+    assert!(!engine.steal_while_busy(1, 0), "it has nothing to do");
     (0..40).for_each(|_| engine.arrive());
-    assert!(engine.relieve(1, 0));
-    assert!(!engine.relieve(0, 1), "the other is younger");
+    assert!(engine.steal_while_busy(1, 0));
+    assert!(!engine.steal_while_busy(0, 1), "the other is younger");
 }
 
 #[test]

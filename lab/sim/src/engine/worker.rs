@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use chiplet_baselines::Routing;
-use chiplet_policy::group::{Faces, Rest, Take};
-use chiplet_policy::ladder::Attempt;
+use chiplet_policy::group::{PublishedLoads, Rest, Take};
 use chiplet_policy::queue::Run;
-use chiplet_policy::{LeftHome, StealLevel, ladder};
+use chiplet_policy::steal_order::Attempt;
+use chiplet_policy::{LeftHome, StealLevel, steal_order};
 
 use super::group::Call;
 use super::timeline::Event;
@@ -18,7 +18,7 @@ impl Engine<'_> {
         match self.workers[worker].doing {
             Doing::Idle(_) => {}
             Doing::Waking => {
-                self.workers[worker].ladder.wakes();
+                self.workers[worker].steal_order.wakes();
                 self.leave_sleepers(worker);
                 self.seek(worker);
             }
@@ -77,7 +77,7 @@ impl Engine<'_> {
         let (now, helped) = (self.timeline.time(), Duration::from_nanos(helped));
         let worker = &mut self.workers[worker];
         match &mut worker.away {
-            Some((_, run)) if worker.ladder.is_away() => {
+            Some((_, run)) if worker.steal_order.is_away() => {
                 run.end_shared(now, helped, Duration::ZERO)
             }
             _ => worker.run.end_shared(now, helped, Duration::ZERO),
@@ -87,25 +87,25 @@ impl Engine<'_> {
     /// Finds something to do, or goes to sleep.
     pub(super) fn seek(&mut self, worker: usize) {
         let group = self.workers[worker].group;
-        self.workers[worker].ladder.again();
+        self.workers[worker].steal_order.again();
         loop {
             let (now, joins) = (self.timeline.time(), !self.groups[group].open.is_empty());
             let state = &mut self.workers[worker];
             let of = (group, state.away.as_ref().map(|(group, _)| *group));
-            let (ladder, groups) = (&mut state.ladder, &self.groups);
-            let attempt = ladder.next(groups, &self.crossing, of, joins, now);
+            let (steal_order, groups) = (&mut state.steal_order, &self.groups);
+            let attempt = steal_order.next(groups, &self.crossing, of, joins, now);
             let found = match attempt {
                 Attempt::Join => self.join_sibling(worker),
                 // Whoever knows no domains takes from others when it is idle.
                 Attempt::Relieve(_) if self.is_blind() => false,
-                Attempt::Relieve(victim) => self.relieve(worker, victim),
+                Attempt::Relieve(victim) => self.steal_while_busy(worker, victim),
                 Attempt::Own => {
                     self.take_own(worker)
                         || (self.splits_over_all() && self.join_away(worker) == Some(true))
                 }
                 // No time passes.
                 Attempt::Spin => {
-                    self.workers[worker].ladder.again();
+                    self.workers[worker].steal_order.again();
                     false
                 }
                 Attempt::Rest => {
@@ -114,7 +114,7 @@ impl Engine<'_> {
                 }
                 Attempt::JoinAway => match self.join_away(worker) {
                     Some(false) => {
-                        self.workers[worker].ladder.again();
+                        self.workers[worker].steal_order.again();
                         false
                     }
                     joined => joined.is_some(),
@@ -123,14 +123,14 @@ impl Engine<'_> {
                     self.leave_sleepers(worker);
                     let taken = self.take_from(victim, worker);
                     if !taken {
-                        self.workers[worker].ladder.again();
+                        self.workers[worker].steal_order.again();
                     }
                     taken
                 }
                 Attempt::Park => return self.pass_on(worker),
             };
             if found {
-                self.workers[worker].ladder.found();
+                self.workers[worker].steal_order.found();
                 // Of no effect if it has found work elsewhere.
                 return self.pass_on(worker);
             }
@@ -163,14 +163,14 @@ impl Engine<'_> {
         let now = self.timeline.time();
         let state = &mut self.workers[worker];
         let group = state.group;
-        let returns = state.ladder.returns();
+        let returns = state.steal_order.returns();
         let taken = self.groups[group]
             .state
             .take(worker, returns, &mut state.run, now);
         let Take::Task { task, calls } = taken else {
             return false;
         };
-        state.ladder.stays();
+        state.steal_order.stays();
         if calls {
             self.call_help(group, 1);
         }
@@ -182,15 +182,15 @@ impl Engine<'_> {
     fn rest(&mut self, worker: usize) {
         let state = &mut self.workers[worker];
         let (group, overdue) = (state.group, state.call == Call::Overdue);
-        let returned = state.ladder.has_returned();
+        let returned = state.steal_order.has_returned();
         match self.groups[group].state.rest(worker, returned, overdue) {
-            Rest::LookAgain => state.ladder.again(),
+            Rest::LookAgain => state.steal_order.again(),
             Rest::Listed {
                 goes,
                 spares,
                 closed,
             } => {
-                state.ladder.lists(goes, spares, closed);
+                state.steal_order.lists(goes, spares, closed);
                 state.doing = Doing::Idle(self.timeline.now());
             }
         }
@@ -214,13 +214,13 @@ impl Engine<'_> {
     /// This worker runs another group's task now.
     pub(super) fn go_away(&mut self, worker: usize) {
         let group = self.workers[worker].group;
-        if self.workers[worker].ladder.goes_away() {
+        if self.workers[worker].steal_order.goes_away() {
             self.groups[group].state.go_away();
         }
     }
 
     fn leave_sleepers(&mut self, worker: usize) {
-        if self.workers[worker].ladder.leaves() {
+        if self.workers[worker].steal_order.leaves() {
             let group = self.workers[worker].group;
             self.groups[group].state.leave(worker);
         }
@@ -230,7 +230,7 @@ impl Engine<'_> {
         let now = self.timeline.time();
         self.groups[victim].state.show_at(now);
         let group = self.workers[worker].group;
-        if !self.groups.is_needy_for(victim, group) {
+        if !self.groups.is_overloaded_for(victim, group) {
             return false;
         }
         let Some(query) = self.take_task(victim, worker) else {
@@ -238,7 +238,7 @@ impl Engine<'_> {
         };
         self.go_away(worker);
         self.workers[worker].call = Call::None;
-        if ladder::victim(&self.groups, group).is_some() {
+        if steal_order::victim(&self.groups, group).is_some() {
             self.call_helper(group, Call::Help);
         }
         let same = self.groups[victim].domain == self.groups[group].domain;

@@ -30,7 +30,7 @@ const NOTES: usize = match cfg!(any(chiplet_loom, chiplet_shuttle)) {
     false => 64,
 };
 
-impl Seat {
+impl OwnCounts {
     /// The worker begins a task or unit that it has taken from `level`.
     #[inline]
     pub(crate) fn begun(&self, level: StealLevel) {
@@ -50,12 +50,12 @@ impl Seat {
 /// The rows of each group, and what each worker shows of itself.
 pub(crate) struct Stats {
     groups: Box<[CachePadded<Mutex<Rows>>]>,
-    seats: Box<[Arc<CachePadded<Seat>>]>,
+    own: Box<[Arc<CachePadded<OwnCounts>>]>,
 }
 
 /// What only its worker writes.
 #[derive(Default)]
-pub(crate) struct Seat {
+pub(crate) struct OwnCounts {
     /// Whether it is on a task or scan unit now.
     occupied: AtomicBool,
     /// Tasks and units that it has begun, by where they came from.
@@ -67,7 +67,7 @@ impl Stats {
     pub(crate) fn new(groups: usize, workers: usize) -> Self {
         Self {
             groups: (0..groups).map(|_| CachePadded::default()).collect(),
-            seats: (0..workers).map(|_| Arc::default()).collect(),
+            own: (0..workers).map(|_| Arc::default()).collect(),
         }
     }
 
@@ -78,15 +78,15 @@ impl Stats {
         Notes { own, group, ring }
     }
 
-    /// The seat of a worker, for itself.
-    pub(crate) fn seat(&self, worker: usize) -> Arc<CachePadded<Seat>> {
-        Arc::clone(&self.seats[worker])
+    /// What only this worker counts, for itself.
+    pub(crate) fn own_counts(&self, worker: usize) -> Arc<CachePadded<OwnCounts>> {
+        Arc::clone(&self.own[worker])
     }
 
     /// Whether a worker is on a task or unit now, and where those that it has begun came from.
     pub(crate) fn of(&self, worker: usize) -> (bool, Steals) {
-        let seat = &self.seats[worker];
-        let count = |level| seat.steals[column(level)].load(Ordering::Relaxed);
+        let own = &self.own[worker];
+        let count = |level| own.steals[column(level)].load(Ordering::Relaxed);
         let steals = Steals {
             own: count(StealLevel::Own),
             domain: count(StealLevel::Domain),
@@ -94,7 +94,7 @@ impl Stats {
             rebalanced: count(StealLevel::Away(LeftHome::Rebalanced)),
             overflow: count(StealLevel::Away(LeftHome::Overflow)),
         };
-        (seat.occupied.load(Ordering::Relaxed), steals)
+        (own.occupied.load(Ordering::Relaxed), steals)
     }
 
     /// What the workers of a group did. No table may be retired meanwhile.

@@ -174,7 +174,7 @@ impl Shared for Parts {
         let mut gives_way = false;
         let ((), mut used) = in_context(worker, &self.task, |context| {
             while let Some((part, code)) = begun.take() {
-                worker.seat.begun(level);
+                worker.counts.begun(level);
                 self.run(part, code, context);
                 gives_way = self.gives_way(worker);
                 if !gives_way {

@@ -53,20 +53,20 @@ pub(super) enum Call {
     Overdue,
 }
 
-/// A seat for each thread.
-pub(super) struct Seats(Box<[Seat]>);
+/// A place for each thread.
+pub(super) struct Parkers(Box<[Place]>);
 
 #[derive(Default)]
-struct Seat {
+struct Place {
     parker: CachePadded<Parker>,
     /// A [`Call`]: it was woken to help another group and has not found work there yet. Whoever is diverted passes the
     /// call on.
     call: AtomicU8,
 }
 
-impl Seats {
+impl Parkers {
     pub(super) fn new(threads: usize) -> Self {
-        Self((0..threads).map(|_| Seat::default()).collect())
+        Self((0..threads).map(|_| Place::default()).collect())
     }
 
     pub(super) fn park(&self, thread: usize, until: Option<Instant>) {
@@ -78,7 +78,7 @@ impl Seats {
     }
 
     pub(super) fn unpark_all(&self) {
-        self.0.iter().for_each(|seat| seat.parker.unpark());
+        self.0.iter().for_each(|place| place.parker.unpark());
     }
 
     /// Whether `thread` has been unparked, once.

@@ -3,17 +3,17 @@
 /// Times that are left out in a row, or forgiven, at most.
 const MOST: i32 = 8;
 
-/// After a time in vain it leaves out as many as have been in vain in a row. Each time that was not in vain before those
-/// forgives one of them. So where nothing ever comes in time, it stays awake a ninth of the times. Where something comes
-/// again, that is found out soon. Where something mostly comes, a few times in vain change nothing.
+/// After a time in vain it leaves out as many as have been in vain in a row. Each time that was not in vain before
+/// those forgives one of them. So where nothing ever comes in time, it stays awake a ninth of the times. Where
+/// something comes again, that is found out soon. Where something mostly comes, a few times in vain change nothing.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Patience {
+pub(super) struct SpinBudget {
     /// Times in vain in a row; of times not in vain the negative.
     in_vain: i32,
     left_out: i32,
 }
 
-impl Patience {
+impl SpinBudget {
     /// Whether to stay awake this time.
     pub(super) fn tries(&mut self) -> bool {
         let tries = self.left_out <= 0;

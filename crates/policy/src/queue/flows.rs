@@ -6,31 +6,31 @@ use std::ops::{Index, IndexMut};
 use rustc_hash::FxHashMap;
 
 use super::Intake;
-use super::lane::Lane;
+use super::flow::Flow;
 use crate::TableId;
 
-/// Where a table's lanes lie, until that is forgotten.
+/// Where a table's flows lie, until that is forgotten.
 pub(super) type Place = u32;
 
 /// No place, and no position in a ring.
 pub(super) const NOWHERE: Place = u32::MAX;
 
-/// No table: that of a seat whose table is forgotten.
+/// No table: that of a row whose table is forgotten.
 const NONE: TableId = TableId {
     slot: u32::MAX,
     generation: u32::MAX,
 };
 
 /// What a queue keeps for one table.
-pub(super) struct Seat<T> {
+pub(super) struct Row<T> {
     /// [`NONE`] once it is forgotten.
     pub(super) table: TableId,
     pub(super) intake: Intake,
     /// By class.
-    pub(super) lanes: [Lane<T>; 2],
+    pub(super) flows: [Flow<T>; 2],
 }
 
-impl<T> Seat<T> {
+impl<T> Row<T> {
     /// The table, unless it is forgotten.
     pub(super) fn known(&self) -> Option<TableId> {
         (self.table != NONE).then_some(self.table)
@@ -40,18 +40,18 @@ impl<T> Seat<T> {
         Self {
             table,
             intake: Intake::default(),
-            lanes: [Lane::new(), Lane::new()],
+            flows: [Flow::new(), Flow::new()],
         }
     }
 }
 
-pub(super) struct Lanes<T> {
+pub(super) struct Flows<T> {
     places: FxHashMap<TableId, Place>,
-    pub(super) list: Vec<Seat<T>>,
+    pub(super) list: Vec<Row<T>>,
     free: Vec<Place>,
 }
 
-impl<T> Lanes<T> {
+impl<T> Flows<T> {
     pub(super) fn new() -> Self {
         Self {
             places: FxHashMap::default(),
@@ -60,21 +60,21 @@ impl<T> Lanes<T> {
         }
     }
 
-    /// Where the lanes of `table` lie, if it has some.
+    /// Where the flows of `table` lie, if it has some.
     pub(super) fn find(&self, table: TableId) -> Option<Place> {
         self.places.get(&table).copied()
     }
 
-    /// As [`Lanes::find`], for whoever has seen them at `place` before.
+    /// As [`Flows::find`], for whoever has seen them at `place` before.
     #[inline(always)]
     pub(super) fn find_near(&self, table: TableId, place: Place) -> Option<Place> {
         match self.list.get(place as usize) {
-            Some(seat) if seat.table == table => Some(place),
+            Some(row) if row.table == table => Some(place),
             _ => self.find(table),
         }
     }
 
-    /// As [`Lanes::find_near`]; makes new ones if need be and if there is memory for them.
+    /// As [`Flows::find_near`]; makes new ones if need be and if there is memory for them.
     #[inline(always)]
     pub(super) fn find_or_add(
         &mut self,
@@ -90,17 +90,17 @@ impl<T> Lanes<T> {
     #[cold]
     fn add(&mut self, table: TableId) -> Result<Place, TryReserveError> {
         self.places.try_reserve(1)?;
-        let seat = Seat::of(table);
+        let row = Row::of(table);
         let place = match self.free.pop() {
             Some(place) => {
-                self.list[place as usize] = seat;
+                self.list[place as usize] = row;
                 place
             }
             None => {
                 self.list.try_reserve(1)?;
                 // All places may get free, and that must not need memory.
                 self.free.try_reserve(self.list.len() + 1)?;
-                self.list.push(seat);
+                self.list.push(row);
                 (self.list.len() - 1) as Place
             }
         };
@@ -111,32 +111,32 @@ impl<T> Lanes<T> {
     /// Forgets a table, of which nothing waits or will.
     pub(super) fn remove(&mut self, table: TableId) -> Option<Intake> {
         let place = self.places.remove(&table)?;
-        let seat = &mut self.list[place as usize];
-        seat.table = NONE;
-        let intake = seat.intake;
-        for lane in &mut seat.lanes {
-            debug_assert_eq!(lane.len, 0, "a table retires after its last task");
-            lane.flood = Default::default();
+        let row = &mut self.list[place as usize];
+        row.table = NONE;
+        let intake = row.intake;
+        for flow in &mut row.flows {
+            debug_assert_eq!(flow.len, 0, "a table retires after its last task");
+            flow.flood = Default::default();
         }
         self.free.push(place);
         Some(intake)
     }
 }
 
-/// The lane of a place and class.
-impl<T> Index<(Place, usize)> for Lanes<T> {
-    type Output = Lane<T>;
+/// The flow of a place and class.
+impl<T> Index<(Place, usize)> for Flows<T> {
+    type Output = Flow<T>;
 
     #[inline]
-    fn index(&self, (place, class): (Place, usize)) -> &Lane<T> {
-        &self.list[place as usize].lanes[class]
+    fn index(&self, (place, class): (Place, usize)) -> &Flow<T> {
+        &self.list[place as usize].flows[class]
     }
 }
 
-impl<T> IndexMut<(Place, usize)> for Lanes<T> {
+impl<T> IndexMut<(Place, usize)> for Flows<T> {
     #[inline]
-    fn index_mut(&mut self, (place, class): (Place, usize)) -> &mut Lane<T> {
-        &mut self.list[place as usize].lanes[class]
+    fn index_mut(&mut self, (place, class): (Place, usize)) -> &mut Flow<T> {
+        &mut self.list[place as usize].flows[class]
     }
 }
 
@@ -153,13 +153,13 @@ mod tests {
 
     #[test]
     fn a_place_is_taken_again_once_its_table_is_forgotten() {
-        let mut lanes: Lanes<()> = Lanes::new();
-        let first = lanes.find_or_add(table(0), NOWHERE).unwrap();
-        let second = lanes.find_or_add(table(1), first).unwrap();
+        let mut flows: Flows<()> = Flows::new();
+        let first = flows.find_or_add(table(0), NOWHERE).unwrap();
+        let second = flows.find_or_add(table(1), first).unwrap();
         assert_ne!(first, second);
-        assert!(lanes.remove(table(0)).is_some());
-        assert_eq!(lanes.find_or_add(table(2), NOWHERE), Ok(first));
-        assert_eq!(lanes.find_near(table(2), second), Some(first));
-        assert_eq!(lanes.find_near(table(1), second), Some(second));
+        assert!(flows.remove(table(0)).is_some());
+        assert_eq!(flows.find_or_add(table(2), NOWHERE), Ok(first));
+        assert_eq!(flows.find_near(table(2), second), Some(first));
+        assert_eq!(flows.find_near(table(1), second), Some(second));
     }
 }

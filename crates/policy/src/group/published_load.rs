@@ -39,7 +39,7 @@ impl Crossing {
 
 /// How a group looks from outside. Times are nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Face {
+pub struct PublishedLoad {
     /// How long a task that comes now would wait, as far as is known: by its table's [`Pace`], then by its [`Class`].
     pub waits: [[u64; 2]; 2],
     /// What a cold cache would cost the next task, or the last one if none waits.
@@ -47,9 +47,9 @@ pub struct Face {
     /// The next task, if one waits.
     pub next: Option<Next>,
     /// The queue is worth crossing for.
-    pub needy: bool,
-    /// It is that for workers of another socket, too, who pay three times the price ([`Faces::price_on`]).
-    pub needy_far: bool,
+    pub overloaded: bool,
+    /// It is that for workers of another socket, too, who pay three times the price ([`PublishedLoads::price_on`]).
+    pub overloaded_far: bool,
     /// There is an idle worker that the group can do without.
     pub spare: bool,
     /// Its own tables use so little of it that it may help groups that are far. Known where
@@ -66,22 +66,22 @@ pub struct Next {
     pub fair: bool,
 }
 
-/// What of a group's [`Face`] others have not been shown.
+/// What of a group's [`PublishedLoad`] others have not been shown.
 #[must_use]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct News {
-    /// [`Face::waits`], [`Face::price`] and [`Face::next`].
+pub struct Unpublished {
+    /// [`PublishedLoad::waits`], [`PublishedLoad::price`] and [`PublishedLoad::next`].
     pub tasks: bool,
-    /// [`Face::needy`] and [`Face::needy_far`].
-    pub needy: bool,
-    /// [`Face::spare`].
+    /// [`PublishedLoad::overloaded`] and [`PublishedLoad::overloaded_far`].
+    pub overloaded: bool,
+    /// [`PublishedLoad::spare`].
     pub spare: bool,
-    /// [`Face::free`].
+    /// [`PublishedLoad::free`].
     pub free: bool,
 }
 
 /// The groups of an executor as they see each other: a little old.
-pub trait Faces {
+pub trait PublishedLoads {
     /// Tasks that wait in `group`.
     fn queued(&self, group: usize) -> u32;
 
@@ -95,18 +95,18 @@ pub trait Faces {
     fn next(&self, group: usize) -> Option<Next>;
 
     /// Whether the queue of `group` is worth crossing for.
-    fn is_needy(&self, group: usize) -> bool;
+    fn is_overloaded(&self, group: usize) -> bool;
 
     /// Whether it is that for workers of another socket.
-    fn is_needy_far(&self, group: usize) -> bool;
+    fn is_overloaded_far(&self, group: usize) -> bool;
 
     /// Whether any queue is worth crossing for.
-    fn is_any_needy(&self) -> bool;
+    fn is_any_overloaded(&self) -> bool;
 
     /// Whether `group` has an idle worker that it can do without.
     fn is_spare(&self, group: usize) -> bool;
 
-    /// Whether `group` may help groups that are far ([`Face::free`]).
+    /// Whether `group` may help groups that are far ([`PublishedLoad::free`]).
     fn is_free(&self, group: usize) -> bool;
 
     /// Whether nobody of `group` is at work.
@@ -120,10 +120,10 @@ pub trait Faces {
 
     /// Whether the queue of `group` is worth crossing for to workers of `other`.
     #[inline]
-    fn is_needy_for(&self, group: usize, other: usize) -> bool {
+    fn is_overloaded_for(&self, group: usize, other: usize) -> bool {
         match self.nearest(group).is_far(other) {
-            true => self.is_needy_far(group),
-            false => self.is_needy(group),
+            true => self.is_overloaded_far(group),
+            false => self.is_overloaded(group),
         }
     }
 

@@ -1,18 +1,18 @@
-//! Finding work: the steal ladder, and going to sleep at its end. The sleeping half of `README.md`.
+//! Finding work: the steal order, and going to sleep at its end. The sleeping half of `README.md`.
 
-use chiplet_policy::group::{Faces, Group, LOOK, Rest, Take};
-use chiplet_policy::ladder::Attempt;
+use chiplet_policy::group::{Group, LOOK, PublishedLoads, Rest, Take};
 use chiplet_policy::queue::Run;
-use chiplet_policy::{LeftHome, StealLevel, Time, ladder};
+use chiplet_policy::steal_order::Attempt;
+use chiplet_policy::{LeftHome, StealLevel, Time, steal_order};
 
-use super::seats::Call;
-use super::{Found, Hub, Invite, Local};
+use super::parkers::Call;
+use super::{Found, Invite, Local, Scheduler};
 use crate::sync::{LINGERS, Step, left_out, now, pause};
 
 /// A spinning worker looks at the other groups in every eighth round: their counters are on lines that those write.
 const LOOK_AWAY: u32 = 8;
 
-/// What the first two levels of the ladder hold for a worker.
+/// What the first two levels of the steal order hold for a worker.
 pub(super) enum Near<T, U> {
     Found(Found<T, U>),
     /// Nothing, because it is to stand by.
@@ -36,14 +36,14 @@ pub(super) enum Resting<T, U> {
     Stop,
 }
 
-/// One worker on the ladder.
-pub(super) struct Climb<'a, T, U> {
-    pub(super) hub: &'a Hub<T, U>,
+/// One worker that looks for its next task.
+pub(super) struct FindTask<'a, T, U> {
+    pub(super) scheduler: &'a Scheduler<T, U>,
     pub(super) local: &'a mut Local<U>,
 }
 
-impl<T, U: Invite> Hub<T, U> {
-    /// The next thing for this worker to run; parks while there is nothing it may run. `None` when the hub is
+impl<T, U: Invite> Scheduler<T, U> {
+    /// The next thing for this worker to run; parks while there is nothing it may run. `None` when the scheduler is
     /// closed and nothing is left.
     #[inline]
     pub(crate) fn next(&self, local: &mut Local<U>) -> Option<Found<T, U>> {
@@ -53,12 +53,12 @@ impl<T, U: Invite> Hub<T, U> {
         })
     }
 
-    /// As [`Hub::next`]; `parks` where there is nothing, or says that it does not.
+    /// As [`Scheduler::next`]; `parks` where there is nothing, or says that it does not.
     #[inline]
     pub(super) fn next_or(
         &self,
         local: &mut Local<U>,
-        parks: impl Fn(&mut Climb<'_, T, U>) -> bool,
+        parks: impl Fn(&mut FindTask<'_, T, U>) -> bool,
     ) -> Option<Found<T, U>> {
         let mut climb = self.climb(local);
         match climb.next_own() {
@@ -68,21 +68,24 @@ impl<T, U: Invite> Hub<T, U> {
     }
 
     #[inline]
-    pub(super) fn climb<'a>(&'a self, local: &'a mut Local<U>) -> Climb<'a, T, U> {
-        Climb { hub: self, local }
+    pub(super) fn climb<'a>(&'a self, local: &'a mut Local<U>) -> FindTask<'a, T, U> {
+        FindTask {
+            scheduler: self,
+            local,
+        }
     }
 }
 
-impl<T, U: Invite> Climb<'_, T, U> {
+impl<T, U: Invite> FindTask<'_, T, U> {
     /// A task of this worker's own group, as it mostly finds one at once: nothing has been started there, nobody has
     /// called it, and it is not time to look at another group.
     #[inline(always)]
     pub(super) fn next_own(&mut self) -> Own<T> {
-        let Self { hub, local } = self;
+        let Self { scheduler, local } = self;
         if local.postponed.is_some()
-            || hub.invitations.may_be_in(local.group)
-            || hub.seats.is_called(local.worker)
-            || !local.ladder.begins_with_own(&hub.rules.crossing)
+            || scheduler.invitations.may_be_in(local.group)
+            || scheduler.parkers.is_called(local.worker)
+            || !local.steal_order.begins_with_own(&scheduler.rules.crossing)
         {
             return Own::NotYet;
         }
@@ -96,7 +99,7 @@ impl<T, U: Invite> Climb<'_, T, U> {
         }
     }
 
-    /// As [`Hub::next_or`]; it has `tried` its own queue just now.
+    /// As [`Scheduler::next_or`]; it has `tried` its own queue just now.
     #[inline(never)]
     fn next(&mut self, mut tried: bool, parks: impl Fn(&mut Self) -> bool) -> Option<Found<T, U>> {
         loop {
@@ -130,18 +133,18 @@ impl<T, U: Invite> Climb<'_, T, U> {
             return self.take_before(invitation, level);
         }
         if !tried {
-            self.local.ladder.again();
+            self.local.steal_order.again();
         }
         loop {
             match self.attempt() {
                 Attempt::Join => {
-                    if let Some(invitation) = self.hub.invitations.take(self.local.group) {
-                        self.hub.leave_task_to_others(self.local.group);
+                    if let Some(invitation) = self.scheduler.invitations.take(self.local.group) {
+                        self.scheduler.leave_task_to_others(self.local.group);
                         return Near::Found(Found::Invitation(invitation, StealLevel::Domain));
                     }
                 }
                 Attempt::Relieve(victim) => {
-                    if let Some((task, level)) = self.relieve(victim) {
+                    if let Some((task, level)) = self.steal_while_busy(victim) {
                         return Near::Found(Found::Task(task, level));
                     }
                 }
@@ -151,7 +154,7 @@ impl<T, U: Invite> Climb<'_, T, U> {
                 },
                 Attempt::Spin => {
                     self.spin();
-                    self.local.ladder.again();
+                    self.local.steal_order.again();
                 }
                 Attempt::Rest => return Near::Nothing,
                 attempt => unreachable!("{attempt:?} comes after resting"),
@@ -162,11 +165,17 @@ impl<T, U: Invite> Climb<'_, T, U> {
     #[inline]
     fn attempt(&mut self) -> Attempt {
         let helped = self.local.away.as_ref().map(|(group, _)| *group);
-        let Self { hub, local } = self;
+        let Self { scheduler, local } = self;
         let of = (local.group, helped);
-        let joins = hub.invitations.may_be_in(local.group);
-        let ladder = &mut local.ladder;
-        ladder.next(&hub.groups, &hub.rules.crossing, of, joins, local.now)
+        let joins = scheduler.invitations.may_be_in(local.group);
+        let steal_order = &mut local.steal_order;
+        steal_order.next(
+            &scheduler.groups,
+            &scheduler.rules.crossing,
+            of,
+            joins,
+            local.now,
+        )
     }
 
     /// A task of this worker's own group, for which it has left what `invitation` is for; or that, if somebody else has
@@ -176,14 +185,14 @@ impl<T, U: Invite> Climb<'_, T, U> {
             Near::Nothing => Near::Found(Found::Invitation(invitation, level)),
             near => {
                 if !left_out(Step::PostponedInvites) {
-                    self.hub.invite(self.local, invitation, 1, 1);
+                    self.scheduler.invite(self.local, invitation, 1, 1);
                 }
                 near
             }
         }
     }
 
-    /// [`Climb::take_own`], where that is not what is mostly done.
+    /// [`FindTask::take_own`], where that is not what is mostly done.
     #[inline(never)]
     fn take_own_at_last(&mut self) -> Near<T, U> {
         self.take_own()
@@ -191,18 +200,20 @@ impl<T, U: Invite> Climb<'_, T, U> {
 
     #[inline(always)]
     fn take_own(&mut self) -> Near<T, U> {
-        let Self { hub, local } = self;
-        let returns = local.ladder.returns();
-        let taken = hub.groups.with(local.group, &hub.seats, |state| {
-            state.take(local.worker, returns, &mut local.run, local.now)
-        });
+        let Self { scheduler, local } = self;
+        let returns = local.steal_order.returns();
+        let taken = scheduler
+            .groups
+            .with(local.group, &scheduler.parkers, |state| {
+                state.take(local.worker, returns, &mut local.run, local.now)
+            });
         match taken {
             Take::OffDuty => Near::OffDuty,
             Take::Nothing => Near::Nothing,
             Take::Task { task, calls } => {
-                local.ladder.stays();
+                local.steal_order.stays();
                 if calls {
-                    hub.call_help(local.group, 1);
+                    scheduler.call_help(local.group, 1);
                 }
                 Near::Found(Found::Task(task, StealLevel::Own))
             }
@@ -216,22 +227,22 @@ impl<T, U: Invite> Climb<'_, T, U> {
     /// It is counted, so that a push need not wake a sleeper for a task that this worker is about to see. When it stops
     /// looking it is not counted any more, and it looks at the queue once more after that.
     fn spin(&mut self) {
-        let (hub, group) = (self.hub, self.local.group);
+        let (scheduler, group) = (self.scheduler, self.local.group);
         let woken = std::mem::take(&mut self.local.woken);
-        if !(woken || self.local.patience.tries()) || !hub.groups.lock(group).spin() {
+        if !(woken || self.local.patience.tries()) || !scheduler.groups.lock(group).spin() {
             return;
         }
         let came = (0..LINGERS).any(|round| {
             pause(round);
-            hub.groups.queued(group) > 0
-                || hub.invitations.may_be_in(group)
+            scheduler.groups.queued(group) > 0
+                || scheduler.invitations.may_be_in(group)
                 || (round % LOOK_AWAY == LOOK_AWAY - 1
                     && self.crosses()
                     && self.choose_victim().is_some())
         });
         self.local.patience.note(came);
         if !left_out(Step::SpinEnds) {
-            hub.groups.lock(group).stop_spinning();
+            scheduler.groups.lock(group).stop_spinning();
         }
     }
 
@@ -239,9 +250,12 @@ impl<T, U: Invite> Climb<'_, T, U> {
     /// available before they could see it there, and is then to park.
     pub(super) fn rest(&mut self) -> Resting<T, U> {
         let closed = {
-            let mut state = self.hub.hold(self.local.group);
-            let overdue = self.hub.seats.is_called_for_overdue(self.local.worker);
-            let returned = self.local.ladder.has_returned();
+            let mut state = self.scheduler.hold(self.local.group);
+            let overdue = self
+                .scheduler
+                .parkers
+                .is_called_for_overdue(self.local.worker);
+            let returned = self.local.steal_order.has_returned();
             match state.rest(self.local.worker, returned, overdue) {
                 Rest::LookAgain => return Resting::LookAgain,
                 Rest::Listed {
@@ -249,12 +263,14 @@ impl<T, U: Invite> Climb<'_, T, U> {
                     spares,
                     closed,
                 } => {
-                    self.local.ladder.lists(goes, spares, closed);
+                    self.local.steal_order.lists(goes, spares, closed);
                     closed
                 }
             }
         };
-        if !left_out(Step::SweepBeforeParking) && self.hub.invitations.may_be_in(self.local.group) {
+        if !left_out(Step::SweepBeforeParking)
+            && self.scheduler.invitations.may_be_in(self.local.group)
+        {
             self.leave();
             return Resting::LookAgain;
         }
@@ -278,38 +294,42 @@ impl<T, U: Invite> Climb<'_, T, U> {
         Resting::Park
     }
 
-    /// Whether this worker has to stay though the hub is closed: something waits elsewhere, and nobody else makes looks
-    /// by time any more. Waits a moment, until that may be worth crossing for or whoever empties a queue ends the wait
-    /// ([`Held::show`](super::groups::Held::show)).
+    /// Whether this worker has to stay though the scheduler is closed: something waits elsewhere, and nobody else makes
+    /// looks by time any more. Waits a moment, until that may be worth crossing for or whoever empties a queue ends the
+    /// wait ([`Held::show`](super::groups::Held::show)).
     fn lingers(&mut self) -> bool {
         let mut waiting = false;
-        if self.hub.rules.crossing.is_priced() {
-            for group in (0..self.hub.groups.count()).filter(|&group| group != self.local.group) {
-                if self.hub.groups.queued(group) > 0 {
+        if self.scheduler.rules.crossing.is_priced() {
+            for group in
+                (0..self.scheduler.groups.count()).filter(|&group| group != self.local.group)
+            {
+                if self.scheduler.groups.queued(group) > 0 {
                     waiting = true;
-                    self.hub.hold(group).show_at(self.hub.clock.now());
+                    self.scheduler
+                        .hold(group)
+                        .show_at(self.scheduler.clock.now());
                 }
             }
         }
         if waiting && self.choose_victim().is_none() {
             let until = Some(now() + LOOK);
-            self.hub.seats.park(self.local.worker, until);
+            self.scheduler.parkers.park(self.local.worker, until);
         }
-        self.local.now = self.hub.clock.now();
+        self.local.now = self.scheduler.clock.now();
         waiting
     }
 
     /// Parks, and is no sleeper any more when it returns: a token left by an earlier call ends the park without
     /// anybody having taken this worker off the list, and a worker that runs must not be on it.
     pub(super) fn sleep(&mut self) {
-        self.hub.seats.park(self.local.worker, None);
-        self.wakes(self.hub.clock.now());
+        self.scheduler.parkers.park(self.local.worker, None);
+        self.wakes(self.scheduler.clock.now());
     }
 
     /// This worker has been asleep and is awake at `now`.
     pub(super) fn wakes(&mut self, now: Time) {
         self.local.now = now;
-        self.local.ladder.wakes();
+        self.local.steal_order.wakes();
         self.local.woken = true;
         if !left_out(Step::WakingLeavesList) {
             self.leave();
@@ -322,19 +342,23 @@ impl<T, U: Invite> Climb<'_, T, U> {
         if !self.leave() && !closed {
             return Resting::LookAgain;
         }
-        let is_far = self.hub.groups.nearest(victim).is_far(self.local.group);
+        let is_far = self
+            .scheduler
+            .groups
+            .nearest(victim)
+            .is_far(self.local.group);
         let is_worth = |state: &Group<T>| match is_far {
-            true => state.face().needy_far,
-            false => state.face().needy,
+            true => state.published_load().overloaded_far,
+            false => state.published_load().overloaded,
         };
         let Some(task) = self.take_from(victim, is_worth) else {
             return Resting::LookAgain;
         };
-        self.hub.seats.take_call(self.local.worker);
+        self.scheduler.parkers.take_call(self.local.worker);
         self.go_away();
         // Stealing makes the group spare as going to sleep does, so it looks at all queues as `rest` does.
         if self.choose_victim().is_some() {
-            self.hub.call_helper(self.local.group, Call::Help);
+            self.scheduler.call_helper(self.local.group, Call::Help);
         }
         let level = StealLevel::Away(LeftHome::StolenByIdle);
         Resting::Found(Found::Task(task, level))
@@ -343,17 +367,17 @@ impl<T, U: Invite> Climb<'_, T, U> {
     /// Takes part in what another group has started and no cache keeps. Tasks that are worth crossing for come first:
     /// they have waited.
     fn join_spilled(&mut self, closed: bool) -> Option<Resting<T, U>> {
-        let (hub, group) = (self.hub, self.local.group);
-        let mut spilling = hub.groups.nearest(group).iter().copied();
-        let first = spilling.find(|&other| hub.spills.may_be_in(other))?;
+        let (scheduler, group) = (self.scheduler, self.local.group);
+        let mut spilling = scheduler.groups.nearest(group).iter().copied();
+        let first = spilling.find(|&other| scheduler.spills.may_be_in(other))?;
         if !self.leave() && !closed {
             return Some(Resting::LookAgain);
         }
         let mut spilling = std::iter::once(first).chain(spilling);
-        let Some(invitation) = spilling.find_map(|other| hub.spills.take(other)) else {
+        let Some(invitation) = spilling.find_map(|other| scheduler.spills.take(other)) else {
             return Some(Resting::LookAgain);
         };
-        hub.seats.take_call(self.local.worker);
+        scheduler.parkers.take_call(self.local.worker);
         self.go_away();
         let level = StealLevel::Away(LeftHome::StolenByIdle);
         Some(Resting::Found(Found::Invitation(invitation, level)))
@@ -361,8 +385,8 @@ impl<T, U: Invite> Climb<'_, T, U> {
 
     /// This worker runs another group's task now.
     pub(super) fn go_away(&mut self) {
-        if self.local.ladder.goes_away() {
-            self.hub.hold(self.local.group).go_away();
+        if self.local.steal_order.goes_away() {
+            self.scheduler.hold(self.local.group).go_away();
         }
     }
 
@@ -373,7 +397,7 @@ impl<T, U: Invite> Climb<'_, T, U> {
         victim: usize,
         worth: impl Fn(&Group<T>) -> bool,
     ) -> Option<T> {
-        let mut state = self.hub.hold(victim);
+        let mut state = self.scheduler.hold(victim);
         // What it is worth is judged by what others see.
         state.show_at(self.local.now);
         state.show();
@@ -388,37 +412,40 @@ impl<T, U: Invite> Climb<'_, T, U> {
     }
 }
 
-impl<T, U> Climb<'_, T, U> {
+impl<T, U> FindTask<'_, T, U> {
     /// This worker was called to help another group and found work at home, or nothing: calls somebody else in its
     /// place, if there is still need.
     pub(super) fn pass_on(&self) {
-        let (hub, group) = (self.hub, self.local.group);
-        if left_out(Step::CallPassedOn) || !hub.seats.take_call(self.local.worker) {
+        let (scheduler, group) = (self.scheduler, self.local.group);
+        if left_out(Step::CallPassedOn) || !scheduler.parkers.take_call(self.local.worker) {
             return;
         }
-        let needs = |other| hub.groups.is_needy(other) || hub.spills.may_be_in(other);
-        let mut others = (0..hub.groups.count()).filter(|&other| other != group);
-        if let Some(needy) = others.find(|&other| needs(other)) {
-            hub.call_help(needy, 1);
+        let needs =
+            |other| scheduler.groups.is_overloaded(other) || scheduler.spills.may_be_in(other);
+        let mut others = (0..scheduler.groups.count()).filter(|&other| other != group);
+        if let Some(overloaded) = others.find(|&other| needs(other)) {
+            scheduler.call_help(overloaded, 1);
         }
     }
 
     fn choose_victim(&self) -> Option<usize> {
-        ladder::victim(&self.hub.groups, self.local.group)
+        steal_order::victim(&self.scheduler.groups, self.local.group)
     }
 
     /// Whether anything may ever leave its group.
     pub(super) fn crosses(&self) -> bool {
-        self.hub.rules.crossing.is_possible()
+        self.scheduler.rules.crossing.is_possible()
     }
 
     /// Takes this worker off the sleepers, if it is there. False: it was not, because somebody has called it meanwhile,
     /// and the wake-up token is or will be in its parker, where it shortens a later park by one round; or because the
-    /// hub is closed, and nobody sleeps any more.
+    /// scheduler is closed, and nobody sleeps any more.
     fn leave(&mut self) -> bool {
-        if !self.local.ladder.leaves() {
+        if !self.local.steal_order.leaves() {
             return false;
         }
-        self.hub.hold(self.local.group).leave(self.local.worker)
+        self.scheduler
+            .hold(self.local.group)
+            .leave(self.local.worker)
     }
 }

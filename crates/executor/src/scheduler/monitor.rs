@@ -11,14 +11,14 @@
 //! then. Go's `sysmon` is the model.
 //!
 //! The thread costs nothing while no task waits: it parks once [`QUIET_LOOKS`] looks in a row have found every queue
-//! empty. A push that leaves its task waiting wakes it ([`Watch::arm`]). Both sides write, fence and read, so one of
+//! empty. A push that leaves its task waiting wakes it ([`Monitor::arm`]). Both sides write, fence and read, so one of
 //! them sees the other: the pusher writes `queued` and reads `armed`, the thread writes `armed` and reads `queued`.
 
-use chiplet_policy::group::{Faces, LOOK};
-use chiplet_policy::{Time, ladder};
+use chiplet_policy::group::{LOOK, PublishedLoads};
+use chiplet_policy::{Time, steal_order};
 
-use super::Hub;
-use super::seats::{Call, Parker};
+use super::Scheduler;
+use super::parkers::{Call, Parker};
 use crate::sync::atomic::{AtomicBool, Ordering, fence};
 use crate::sync::{Step, left_out, now};
 
@@ -26,14 +26,14 @@ use crate::sync::{Step, left_out, now};
 const QUIET_LOOKS: u32 = 8;
 
 #[derive(Default)]
-pub(super) struct Watch {
+pub(super) struct Monitor {
     /// The thread looks, or has been woken to.
     armed: AtomicBool,
     closed: AtomicBool,
     parker: Parker,
 }
 
-impl Watch {
+impl Monitor {
     /// Makes sure that the thread looks. The caller has published that a task waits.
     pub(super) fn arm(&self) {
         fence(Ordering::SeqCst);
@@ -59,19 +59,19 @@ impl Watch {
     }
 }
 
-impl<T, U> Hub<T, U> {
-    /// The thread: looks while tasks wait, until the hub is closed. `clear` ends the dead tasks of a group's queue, or
-    /// those of one table in it.
+impl<T, U> Scheduler<T, U> {
+    /// The thread: looks while tasks wait, until the scheduler is closed. `clear` ends the dead tasks of a group's
+    /// queue, or those of one table in it.
     pub(crate) fn watch(&self, clear: impl Fn(usize)) {
         let mut quiet = QUIET_LOOKS;
-        while !self.watch.closed.load(Ordering::Acquire) {
+        while !self.monitor.closed.load(Ordering::Acquire) {
             if quiet < QUIET_LOOKS {
-                self.watch.parker.park(Some(now() + LOOK));
+                self.monitor.parker.park(Some(now() + LOOK));
                 let waiting = self.look(self.clock.now(), &clear);
                 quiet = if waiting { 0 } else { quiet + 1 };
             } else {
                 self.disarm();
-                self.watch.parker.park(None);
+                self.monitor.parker.park(None);
                 quiet = 0;
             }
         }
@@ -79,12 +79,12 @@ impl<T, U> Hub<T, U> {
 
     /// The thread is about to park: from now on a push wakes it. What was pushed before keeps it awake.
     pub(super) fn disarm(&self) {
-        self.watch.armed.store(false, Ordering::Release);
+        self.monitor.armed.store(false, Ordering::Release);
         if !left_out(Step::FenceOfWatch) {
             fence(Ordering::SeqCst);
         }
         if (0..self.groups.count()).any(|group| self.groups.queued(group) > 0) {
-            self.watch.arm();
+            self.monitor.arm();
         }
     }
 
@@ -101,7 +101,7 @@ impl<T, U> Hub<T, U> {
             if let Some(worker) = looked.wake
                 && !left_out(Step::LookWakes)
             {
-                self.seats.unpark(worker);
+                self.parkers.unpark(worker);
             }
             let called = match looked.wanted {
                 0 => 0,
@@ -109,9 +109,16 @@ impl<T, U> Hub<T, U> {
             };
             if looked.overdue && called < looked.wanted {
                 // No more groups have workers to spare, so some lend one that they would rather keep.
-                let (mut hub, left) = (self, looked.wanted - called);
-                let call = |hub: &mut &Self, other| hub.call_helper(other, Call::Overdue);
-                ladder::call_lenders(&mut hub, |hub| &hub.groups, group, left, call);
+                let (mut scheduler, left) = (self, looked.wanted - called);
+                let call =
+                    |scheduler: &mut &Self, other| scheduler.call_helper(other, Call::Overdue);
+                steal_order::call_lenders(
+                    &mut scheduler,
+                    |scheduler| &scheduler.groups,
+                    group,
+                    left,
+                    call,
+                );
             }
             if looked.searches {
                 clear(group);

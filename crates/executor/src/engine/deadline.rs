@@ -1,4 +1,8 @@
-//! Deadlines of tickets that are polled: threads of the executor that wake them in time.
+//! How a deadline ends a task, and the threads that wake polled tickets in time.
+//!
+//! Whoever comes first ends it: a worker that has taken it and does not begin what cannot be answered in time
+//! (`worker.rs`); a search of a full queue for tasks that are dead (`purge.rs`); the thread that waits for its ticket
+//! (`ticket.rs`); or, for a polled ticket, the timer here. A task that runs asks its `Context`, and is answered late.
 //!
 //! A thread that waits for a ticket keeps the deadline itself. A future has nobody who would poll it when its deadline
 //! comes, and no runtime may be assumed, so at its first poll that finds no answer it sets an alarm here. It takes the
@@ -11,7 +15,7 @@
 //! wakers that block make another deadline wait. A thread that finds enough others waiting for the lead ends.
 //!
 //! Alarms refer to their tasks weakly: the timer keeps no task alive, and a task keeps the timer alive through its
-//! table's entry. The last worker that leaves stops the timer ([`super::exits::Left`]): every accepted task has ended
+//! table's entry. The last worker that leaves stops the timer ([`super::threads::Left`]): every accepted task has ended
 //! by then, so no ticket needs an alarm any more.
 
 use std::collections::BTreeMap;

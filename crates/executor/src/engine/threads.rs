@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use chiplet_topology::DomainId;
 
-use super::timer::Timer;
+use super::deadline::Timer;
 use crate::error::BuildError;
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{Condvar, Mutex, Step, left_out, now};

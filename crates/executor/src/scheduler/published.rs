@@ -1,9 +1,9 @@
-//! One group as others see it: its `Face`, in atomics.
+//! One group as others see it: its `PublishedLoad`, in atomics.
 
 use std::time::Duration;
 
 use chiplet_policy::Time;
-use chiplet_policy::group::{Face, Next};
+use chiplet_policy::group::{Next, PublishedLoad};
 use chiplet_policy::queue::Pace;
 use chiplet_table::Class;
 
@@ -11,10 +11,10 @@ use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// One group as others see it. Written under its lock.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct Published {
     /// The queue's length.
     queued: AtomicU32,
-    /// [`Face::waits`](chiplet_policy::group::Face::waits), in nanoseconds.
+    /// [`PublishedLoad::waits`](chiplet_policy::group::PublishedLoad::waits), in nanoseconds.
     waits: [[AtomicU64; 2]; 2],
     /// What a cold cache would cost the next task, in nanoseconds.
     price: AtomicU64,
@@ -24,10 +24,10 @@ pub(super) struct Seen {
     at_work: AtomicU32,
 }
 
-/// In [`Seen::since`]: others should care for the next task.
+/// In [`Published::since`]: others should care for the next task.
 const FAIR: u64 = 1;
 
-impl Seen {
+impl Published {
     pub(super) fn new(at_work: u32) -> Self {
         Self {
             at_work: AtomicU32::new(at_work),
@@ -41,13 +41,13 @@ impl Seen {
     }
 
     /// Shows how what waits looks.
-    pub(super) fn show_tasks(&self, face: &Face) {
-        self.price.store(face.price, Ordering::Relaxed);
-        let since = face.next.map_or(0, |next| {
+    pub(super) fn show_tasks(&self, load: &PublishedLoad) {
+        self.price.store(load.price, Ordering::Relaxed);
+        let since = load.next.map_or(0, |next| {
             (next.since.as_nanos().max(1) << 1) | (u64::from(next.fair) * FAIR)
         });
         self.since.store(since, Ordering::Relaxed);
-        let waits = face.waits.as_flattened();
+        let waits = load.waits.as_flattened();
         for (seen, wait) in self.waits.as_flattened().iter().zip(waits) {
             seen.store(*wait, Ordering::Relaxed);
         }

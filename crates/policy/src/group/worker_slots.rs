@@ -1,13 +1,13 @@
 //! Which of a group's threads take tasks.
 //!
-//! A *post* is a place for one worker, on one core. Several threads may fill it, one at a time: the worker itself, and
-//! its substitutes, which are started when a task of the post blocks for the first time. So as many threads take tasks
-//! as there are posts whose core may be used, however many are inside code that blocks.
+//! A *slot* is a place for one worker, on one core. Several threads may fill it, one at a time: the worker itself, and
+//! its substitutes, which are started when a task of the slot blocks for the first time. So as many threads take tasks
+//! as there are slots whose core may be used, however many are inside code that blocks.
 
 use std::ops::Range;
 
 /// Plain data under the group's lock.
-pub(super) struct Posts {
+pub(super) struct WorkerSlots {
     /// Threads that have been started.
     started: Vec<usize>,
     /// Those of them that are not to take tasks.
@@ -30,7 +30,7 @@ pub enum Cover {
     Nobody,
 }
 
-impl Posts {
+impl WorkerSlots {
     pub(super) fn new(workers: Range<usize>) -> Self {
         Self {
             started: workers.collect(),
@@ -60,26 +60,26 @@ impl Posts {
         &self.off
     }
 
-    /// Which of a post's threads takes tasks.
-    pub(super) fn holder(&self, mut post: impl Iterator<Item = usize>) -> Option<usize> {
-        post.find(|thread| !self.is_off(*thread) && self.started.contains(thread))
+    /// Which of a slot's threads takes tasks.
+    pub(super) fn holder(&self, mut slot: impl Iterator<Item = usize>) -> Option<usize> {
+        slot.find(|thread| !self.is_off(*thread) && self.started.contains(thread))
     }
 
     pub(super) fn send_off(&mut self, thread: usize) {
         self.off.push(thread);
     }
 
-    /// Has one of a post's threads take tasks, of which none does. Returns which: one that is free, if there is any.
-    pub(super) fn recall(&mut self, post: impl Iterator<Item = usize>) -> usize {
+    /// Has one of a slot's threads take tasks, of which none does. Returns which: one that is free, if there is any.
+    pub(super) fn recall(&mut self, slot: impl Iterator<Item = usize>) -> usize {
         let burden = |thread: &usize| match () {
             () if self.parked.contains(thread) => 0,
             () if self.blocked.contains(thread) => 2,
             () => 1,
         };
-        let thread = post
+        let thread = slot
             .filter(|thread| self.is_off(*thread))
             .min_by_key(burden);
-        let thread = thread.expect("a post without a holder has its worker off");
+        let thread = thread.expect("a slot without a holder has its worker off");
         self.off.retain(|&other| other != thread);
         thread
     }
@@ -94,21 +94,21 @@ impl Posts {
         self.parked.retain(|&other| other != thread);
     }
 
-    /// `thread` of `post` is about to block. If nobody takes the post's tasks then, another one does from now on, if
+    /// `thread` of `slot` is about to block. If nobody takes the slot's tasks then, another one does from now on, if
     /// there is one: `thread` may be off already, with a substitute that has blocked since.
     pub(super) fn block(
         &mut self,
         thread: usize,
-        mut post: impl Iterator<Item = usize> + Clone,
+        mut slot: impl Iterator<Item = usize> + Clone,
     ) -> Cover {
         self.blocked.push(thread);
-        let Some(holder) = self.stuck(post.clone()) else {
+        let Some(holder) = self.stuck(slot.clone()) else {
             return Cover::Found(None);
         };
         let is_free = |other: &usize| {
             !self.started.contains(other) || (self.is_off(*other) && self.parked.contains(other))
         };
-        let Some(substitute) = post.find(is_free) else {
+        let Some(substitute) = slot.find(is_free) else {
             return Cover::Nobody;
         };
         self.hand_over(holder, substitute);
@@ -119,19 +119,19 @@ impl Posts {
         Cover::Found(Some(substitute))
     }
 
-    /// `thread` is off and about to park. If the one that has its post's place has blocked meanwhile, with nobody to
+    /// `thread` is off and about to park. If the one that has its slot's place has blocked meanwhile, with nobody to
     /// take it, `thread` does now.
-    pub(super) fn take_post(&mut self, thread: usize, post: impl Iterator<Item = usize>) -> bool {
-        let stuck = self.stuck(post);
+    pub(super) fn take_post(&mut self, thread: usize, slot: impl Iterator<Item = usize>) -> bool {
+        let stuck = self.stuck(slot);
         if let Some(holder) = stuck {
             self.hand_over(holder, thread);
         }
         stuck.is_some()
     }
 
-    /// Who has a post's place and is blocked.
-    fn stuck(&self, post: impl Iterator<Item = usize>) -> Option<usize> {
-        let holder = self.holder(post)?;
+    /// Who has a slot's place and is blocked.
+    fn stuck(&self, slot: impl Iterator<Item = usize>) -> Option<usize> {
+        let holder = self.holder(slot)?;
         self.blocked.contains(&holder).then_some(holder)
     }
 
@@ -158,99 +158,99 @@ impl Posts {
 mod tests {
     use super::*;
 
-    /// One post: worker 0 and its substitutes 1 and 2.
+    /// One slot: worker 0 and its substitutes 1 and 2.
     const POST: std::ops::Range<usize> = 0..3;
 
-    fn posts() -> Posts {
-        Posts::new(0..1)
+    fn slots() -> WorkerSlots {
+        WorkerSlots::new(0..1)
     }
 
     #[test]
     fn one_thread_of_a_post_takes_tasks_however_many_block() {
-        let mut posts = posts();
-        assert_eq!(posts.block(0, POST), Cover::Start(1));
-        assert_eq!(posts.holder(POST), Some(1));
-        assert_eq!(posts.block(1, POST), Cover::Start(2));
-        assert_eq!(posts.block(2, POST), Cover::Nobody);
-        assert_eq!((posts.at_work(), posts.active()), (1, 0));
-        posts.unblock(0);
-        assert_eq!((posts.at_work(), posts.active()), (1, 1));
-        assert_eq!(posts.holder(POST), Some(2));
+        let mut slots = slots();
+        assert_eq!(slots.block(0, POST), Cover::Start(1));
+        assert_eq!(slots.holder(POST), Some(1));
+        assert_eq!(slots.block(1, POST), Cover::Start(2));
+        assert_eq!(slots.block(2, POST), Cover::Nobody);
+        assert_eq!((slots.at_work(), slots.active()), (1, 0));
+        slots.unblock(0);
+        assert_eq!((slots.at_work(), slots.active()), (1, 1));
+        assert_eq!(slots.holder(POST), Some(2));
     }
 
     #[test]
     fn a_thread_that_has_blocked_is_the_next_substitute_once_it_stands_by() {
-        let mut posts = posts();
-        posts.block(0, POST);
-        posts.unblock(0);
-        assert_eq!(posts.block(1, POST), Cover::Start(2));
-        posts.unblock(1);
-        posts.park(0);
-        assert_eq!(posts.block(2, POST), Cover::Found(Some(0)));
-        assert_eq!(posts.holder(POST), Some(0));
+        let mut slots = slots();
+        slots.block(0, POST);
+        slots.unblock(0);
+        assert_eq!(slots.block(1, POST), Cover::Start(2));
+        slots.unblock(1);
+        slots.park(0);
+        assert_eq!(slots.block(2, POST), Cover::Found(Some(0)));
+        assert_eq!(slots.holder(POST), Some(0));
     }
 
     #[test]
     fn a_thread_that_ends_its_task_takes_the_place_of_one_that_has_blocked_meanwhile() {
-        let mut posts = Posts::new(0..1);
-        posts.block(0, 0..2);
-        posts.unblock(0);
-        assert_eq!(posts.block(1, 0..2), Cover::Nobody);
-        assert!(posts.take_post(0, 0..2));
-        assert_eq!((posts.at_work(), posts.holder(0..2)), (1, Some(0)));
-        posts.unblock(1);
-        assert!(!posts.take_post(1, 0..2));
+        let mut slots = WorkerSlots::new(0..1);
+        slots.block(0, 0..2);
+        slots.unblock(0);
+        assert_eq!(slots.block(1, 0..2), Cover::Nobody);
+        assert!(slots.take_post(0, 0..2));
+        assert_eq!((slots.at_work(), slots.holder(0..2)), (1, Some(0)));
+        slots.unblock(1);
+        assert!(!slots.take_post(1, 0..2));
     }
 
     #[test]
     fn a_post_whose_core_is_gone_needs_no_substitute_and_comes_back_with_a_free_thread() {
-        let mut posts = posts();
-        posts.block(0, POST);
-        posts.send_off(1);
-        posts.park(1);
-        assert_eq!((posts.at_work(), posts.holder(POST)), (0, None));
-        assert_eq!(posts.recall(POST), 1);
-        posts.leave(1);
-        posts.send_off(1);
-        assert_eq!(posts.block(1, POST), Cover::Found(None));
-        posts.unblock(0);
-        assert_eq!(posts.recall(POST), 0);
-        assert_eq!(posts.at_work(), 1);
+        let mut slots = slots();
+        slots.block(0, POST);
+        slots.send_off(1);
+        slots.park(1);
+        assert_eq!((slots.at_work(), slots.holder(POST)), (0, None));
+        assert_eq!(slots.recall(POST), 1);
+        slots.leave(1);
+        slots.send_off(1);
+        assert_eq!(slots.block(1, POST), Cover::Found(None));
+        slots.unblock(0);
+        assert_eq!(slots.recall(POST), 0);
+        assert_eq!(slots.at_work(), 1);
     }
 
     #[test]
     fn a_thread_that_is_off_is_covered_only_as_long_as_its_substitute_does_not_block() {
-        let mut posts = Posts::new(0..1);
-        assert_eq!(posts.block(0, 0..2), Cover::Start(1));
-        posts.unblock(0);
-        assert_eq!(posts.block(0, 0..2), Cover::Found(None));
-        posts.unblock(0);
-        assert_eq!(posts.block(1, 0..2), Cover::Nobody);
-        assert_eq!(posts.block(0, 0..2), Cover::Nobody);
-        assert_eq!((posts.at_work(), posts.holder(0..2)), (1, Some(1)));
+        let mut slots = WorkerSlots::new(0..1);
+        assert_eq!(slots.block(0, 0..2), Cover::Start(1));
+        slots.unblock(0);
+        assert_eq!(slots.block(0, 0..2), Cover::Found(None));
+        slots.unblock(0);
+        assert_eq!(slots.block(1, 0..2), Cover::Nobody);
+        assert_eq!(slots.block(0, 0..2), Cover::Nobody);
+        assert_eq!((slots.at_work(), slots.holder(0..2)), (1, Some(1)));
     }
 
     #[test]
     fn a_thread_that_is_off_has_another_free_one_take_the_place_of_its_blocked_substitute() {
-        let mut posts = posts();
-        assert_eq!(posts.block(0, POST), Cover::Start(1));
-        posts.unblock(0);
-        assert_eq!(posts.block(1, POST), Cover::Start(2));
-        posts.take_back(1, 2);
-        assert_eq!(posts.block(0, POST), Cover::Start(2));
-        assert_eq!((posts.at_work(), posts.holder(POST)), (1, Some(2)));
+        let mut slots = slots();
+        assert_eq!(slots.block(0, POST), Cover::Start(1));
+        slots.unblock(0);
+        assert_eq!(slots.block(1, POST), Cover::Start(2));
+        slots.take_back(1, 2);
+        assert_eq!(slots.block(0, POST), Cover::Start(2));
+        assert_eq!((slots.at_work(), slots.holder(POST)), (1, Some(2)));
     }
 
     #[test]
     fn a_substitute_that_cannot_be_started_gives_the_place_back() {
-        let mut posts = posts();
-        assert_eq!(posts.block(0, POST), Cover::Start(1));
-        posts.take_back(0, 1);
-        assert_eq!((posts.at_work(), posts.holder(POST)), (1, Some(0)));
-        assert_eq!(posts.block(0, POST), Cover::Start(1));
+        let mut slots = slots();
+        assert_eq!(slots.block(0, POST), Cover::Start(1));
+        slots.take_back(0, 1);
+        assert_eq!((slots.at_work(), slots.holder(POST)), (1, Some(0)));
+        assert_eq!(slots.block(0, POST), Cover::Start(1));
         // The core went meanwhile.
-        posts.send_off(1);
-        posts.take_back(0, 1);
-        assert_eq!((posts.at_work(), posts.holder(POST)), (0, None));
+        slots.send_off(1);
+        slots.take_back(0, 1);
+        assert_eq!((slots.at_work(), slots.holder(POST)), (0, None));
     }
 }

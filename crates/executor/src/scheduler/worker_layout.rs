@@ -32,7 +32,7 @@ impl GroupSpec {
 }
 
 /// The workers, numbered first, and then as often as each may have a substitute one for every worker, in their order.
-pub(crate) struct Crew {
+pub(crate) struct WorkerLayout {
     /// The domain and the workers of each group.
     groups: Box<[(DomainId, Range<usize>)]>,
     workers: usize,
@@ -40,7 +40,7 @@ pub(crate) struct Crew {
     substitutes: usize,
 }
 
-impl Crew {
+impl WorkerLayout {
     /// Groups cover the workers `0..n` in order.
     pub(super) fn new(specs: &[GroupSpec], substitutes: usize) -> Self {
         let groups = specs.iter().map(|spec| (spec.domain, spec.workers.clone()));
@@ -80,7 +80,7 @@ impl Crew {
     }
 
     /// The threads that may fill the same place as `thread`, itself among them.
-    pub(super) fn post(&self, thread: usize) -> impl Iterator<Item = usize> + Clone + use<> {
+    pub(super) fn slot(&self, thread: usize) -> impl Iterator<Item = usize> + Clone + use<> {
         (self.stands_in_for(thread)..self.threads()).step_by(self.workers)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::lanes::NOWHERE;
+use super::flows::NOWHERE;
 use super::ring::Slot;
 use super::service::Service;
 
@@ -10,7 +10,7 @@ use super::service::Service;
 const KEPT: usize = 16;
 
 /// A table's tasks of one class.
-pub(super) struct Lane<T> {
+pub(super) struct Flow<T> {
     /// Positions in the ring of its first and its last task, if any waits there.
     pub(super) first: u32,
     pub(super) last: u32,
@@ -30,7 +30,7 @@ pub(super) struct Lane<T> {
     pub(super) weight: f32,
     /// Whether it has asked for more than its share since it was empty.
     pub(super) over: bool,
-    /// Its place among lanes over their share.
+    /// Its place among flows over their share.
     pub(super) tag: u64,
     /// How much longer its tasks have taken than they were charged, in nanoseconds; counted while it is over its share.
     pub(super) uncharged: i64,
@@ -39,7 +39,7 @@ pub(super) struct Lane<T> {
     pub(super) service: Service,
 }
 
-impl<T> Lane<T> {
+impl<T> Flow<T> {
     pub(super) fn new() -> Self {
         Self {
             first: NOWHERE,
@@ -59,13 +59,14 @@ impl<T> Lane<T> {
         }
     }
 
-    /// What waits of it, in nanoseconds, as far as that is known. Sums of this are exact as they may begin anew at 2^64.
+    /// What waits of it, in nanoseconds, as far as that is known. Sums of this are exact as they may begin anew at
+    /// 2^64.
     #[inline]
     pub(super) fn work(&self) -> u64 {
         self.queries.wrapping_mul(self.cost)
     }
 
-    /// How far a task that takes `nanos` moves the lane's tag on.
+    /// How far a task that takes `nanos` moves the flow's tag on.
     pub(super) fn step(&self, nanos: u64, workers: u64) -> u64 {
         let time = nanos as f64 / workers as f64;
         ((time / f64::from(self.weight)) as u64).max(1)
@@ -121,7 +122,8 @@ impl<T> Lane<T> {
     }
 
     /// Looks at tasks of a flood from the one of that number on, as many as there are `steps`, and takes those out for
-    /// which `dead` holds, which are counted as waiting still. True if it has come to the end; else `at` is where to go on.
+    /// which `dead` holds, which are counted as waiting still. True if it has come to the end; else `at` is where to go
+    /// on.
     pub(super) fn extract(
         &mut self,
         at: &mut usize,

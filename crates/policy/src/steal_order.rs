@@ -1,9 +1,9 @@
-//! What a worker that is free does next: the steal ladder, level by level, and whom it helps.
+//! What a worker that is free does next: the steal order, level by level, and whom it helps.
 //!
 //! A driver asks for the next [`Attempt`], makes it, and asks again if it finds nothing. It says what came of it, where
-//! that matters to what follows: [`Ladder::found`], [`Ladder::goes_away`], [`Ladder::lists`].
+//! that matters to what follows: [`StealOrder::found`], [`StealOrder::goes_away`], [`StealOrder::lists`].
 
-use crate::group::{Crossing, Faces};
+use crate::group::{Crossing, PublishedLoads};
 use chiplet_table::Class;
 
 use crate::queue::Pace;
@@ -22,7 +22,7 @@ pub enum Attempt {
     /// To take the next task of this group, whose queue has fallen behind the own group's, though that is not empty.
     Relieve(usize),
     /// To take the next task of its own group ([`Group::take`](crate::group::Group::take)),
-    /// [returning](Ladder::returns) if it was away.
+    /// [returning](StealOrder::returns) if it was away.
     Own,
     /// To stay awake for a moment ([`Group::spin`](crate::group::Group::spin)): a task that comes meanwhile starts at
     /// once.
@@ -37,9 +37,9 @@ pub enum Attempt {
     Park,
 }
 
-/// Where a worker stands on the ladder.
+/// Where a worker stands in the steal order.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Ladder {
+pub struct StealOrder {
     stage: Stage,
     standing: Standing,
     /// It has stayed awake for a while since it last found something: next it sleeps.
@@ -77,13 +77,13 @@ enum Standing {
     Returned,
 }
 
-impl Ladder {
+impl StealOrder {
     /// What to try next. `helped` is the group whose task the worker has run last besides its `own`; `joins` says
     /// whether siblings may have started something.
     #[inline]
     pub fn next(
         &mut self,
-        faces: &impl Faces,
+        faces: &impl PublishedLoads,
         crossing: &Crossing,
         (own, helped): (usize, Option<usize>),
         joins: bool,
@@ -146,7 +146,7 @@ impl Ladder {
     }
 
     /// Whether a worker that begins anew, where nothing has been started, tries its own queue first, as it mostly does:
-    /// if it is not time to look at another group. Then it has tried that as [`Ladder::next`] would have said.
+    /// if it is not time to look at another group. Then it has tried that as [`StealOrder::next`] would have said.
     #[inline]
     pub fn begins_with_own(&mut self, crossing: &Crossing) -> bool {
         if self.is_away() || (crossing.is_priced() && !self.looks.are_not_due()) {
@@ -228,22 +228,22 @@ impl Ladder {
 }
 
 /// The group from which an idle worker of `own` should take a task, if there is any.
-pub fn victim(faces: &impl Faces, own: usize) -> Option<usize> {
-    if !faces.is_any_needy() {
+pub fn victim(faces: &impl PublishedLoads, own: usize) -> Option<usize> {
+    if !faces.is_any_overloaded() {
         return None;
     }
     let nearest = faces.nearest(own).iter().copied();
-    let needy =
-        nearest.filter(|&group| faces.is_needy_for(group, own) && faces.may_help(own, group));
+    let overloaded =
+        nearest.filter(|&group| faces.is_overloaded_for(group, own) && faces.may_help(own, group));
     // Of queues with nothing but bulk tasks, the nearest.
     let wait = |group| faces.wait(group, Class::Interactive, Pace::OverShare);
-    choose_victim(needy.map(|group| (group, wait(group))))
+    choose_victim(overloaded.map(|group| (group, wait(group))))
 }
 
-/// Calls up to `wanted` workers to the help of `group`, of the [nearest](Faces::nearest) groups that have some to spare
-/// and [may help](Faces::may_help) it; returns how many came. `call` wakes one of a group. One group may have several,
-/// so it is asked until it lends none.
-pub fn call_helpers<C, F: Faces>(
+/// Calls up to `wanted` workers to the help of `group`, of the [nearest](PublishedLoads::nearest) groups that have some
+/// to spare and [may help](PublishedLoads::may_help) it; returns how many came. `call` wakes one of a group. One group
+/// may have several, so it is asked until it lends none.
+pub fn call_helpers<C, F: PublishedLoads>(
     caller: &mut C,
     faces: impl Fn(&C) -> &F,
     group: usize,
@@ -255,7 +255,7 @@ pub fn call_helpers<C, F: Faces>(
         let seen = faces(caller);
         let mut others = seen.nearest(group).iter().copied().enumerate().skip(at);
         // Also for units of a scan, for which another socket is not called: it joins if it comes by.
-        let worth = |other| !seen.nearest(group).is_far(other) || seen.is_needy_far(group);
+        let worth = |other| !seen.nearest(group).is_far(other) || seen.is_overloaded_far(group);
         let helps = |other| seen.is_spare(other) && seen.may_help(other, group) && worth(other);
         let Some((next, other)) = others.find(|&(_, other)| helps(other)) else {
             break;
@@ -270,9 +270,9 @@ pub fn call_helpers<C, F: Faces>(
 }
 
 /// Calls up to `wanted` workers of groups that would rather keep them to the help of `group`, for a task that is
-/// overdue: one of each of the nearest that [may help](Faces::may_help) it. `call` wakes one of a group, if it lends
-/// any.
-pub fn call_lenders<C, F: Faces>(
+/// overdue: one of each of the nearest that [may help](PublishedLoads::may_help) it. `call` wakes one of a group, if it
+/// lends any.
+pub fn call_lenders<C, F: PublishedLoads>(
     caller: &mut C,
     faces: impl Fn(&C) -> &F,
     group: usize,
@@ -316,7 +316,7 @@ impl Looks {
     #[inline]
     fn next(
         &mut self,
-        faces: &impl Faces,
+        faces: &impl PublishedLoads,
         crossing: &Crossing,
         own: usize,
         helped: Option<usize>,
@@ -337,7 +337,7 @@ impl Looks {
 }
 
 /// Whether the queue of `other` has fallen behind that of `own` at `now`, and neither is empty.
-pub fn is_behind(faces: &impl Faces, own: usize, other: usize, now: Time) -> bool {
+pub fn is_behind(faces: &impl PublishedLoads, own: usize, other: usize, now: Time) -> bool {
     let (Some(mine), Some(next)) = (faces.next(own), faces.next(other)) else {
         return false;
     };
