@@ -441,9 +441,10 @@ impl<T> Queue<T> {
     fn take_of_all(&mut self, taker: Taker, run: &mut Run, now: Time) -> Option<T> {
         let fronts = self.fronts(now.as_nanos());
         let (class, front) = self.next(fronts)?;
+        let classes = self.orders.iter().filter(|order| order.has_over()).count() as u64;
         let order = &mut self.orders[class as usize];
         match front.over {
-            true => order.take_over(&mut self.flows, front, taker, run, now),
+            true => order.take_over(&mut self.flows, (front, classes), taker, run, now),
             false => order.take_within(&mut self.flows, taker, run, now),
         }
     }

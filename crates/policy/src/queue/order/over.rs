@@ -255,11 +255,17 @@ impl<T> Order<T> {
         })
     }
 
-    /// The next task of the flows over their share, which `front` is.
+    /// Whether some flows are over their share.
+    pub(in crate::queue) fn has_over(&self) -> bool {
+        self.tally.over > 0
+    }
+
+    /// The next task of the flows over their share, which `front` is. So many classes have such flows: they divide
+    /// [`FLOOR`] between them.
     pub(in crate::queue) fn take_over(
         &mut self,
         flows: &mut Flows<T>,
-        front: Front,
+        (front, classes): (Front, u64),
         taker: Taker,
         run: &mut Run,
         now: Time,
@@ -293,7 +299,8 @@ impl<T> Order<T> {
             let lead = at.saturating_add(LEAD);
             self.turn = front.key.max(at).saturating_add(apart).min(lead);
         }
-        self.floor = at.saturating_add(self.at_least(expected));
+        let apart = self.at_least(expected).saturating_mul(classes);
+        self.floor = at.saturating_add(apart);
         self.leaves(flow, &slot);
         let taken = (&slot, Some(expected));
         run.begin(

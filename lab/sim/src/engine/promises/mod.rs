@@ -169,6 +169,41 @@ fn bulk_work_gives_way_whatever_the_others_ask_for() {
 }
 
 #[test]
+fn a_flood_and_bulk_work_at_once_take_no_more_than_one_of_them() {
+    for part in [0.4, 0.9] {
+        let rate = part * 8.0 / 0.002 / 20.0;
+        let offender = |name, micros, class: &str, outstanding: u32| {
+            let terms = format!("{VARIED}\nclass='{class}'");
+            let clients = asks(&format!("outstanding={outstanding}"));
+            tables(name, 1, micros, &terms, &clients)
+        };
+        let text = format!(
+            "warm = 2\nseconds = 6\n{}{}{}",
+            offender("flood", 1_000.0, "interactive", 300),
+            offender("bulk", 2_000.0, "bulk", 500),
+            tables(
+                "quiet",
+                20,
+                2_000.0,
+                "home=0",
+                &asks(&format!("rate={rate:?}"))
+            ),
+        );
+        let outcome = run(1, 8, &text);
+        let [quiet, flood, bulk] = ["quiet", "flood", "bulk"].map(|name| of(&outcome, name));
+        let told = format!(
+            "{part}: {:?} {} {}",
+            quiet.wait_us, flood.time_share, bulk.time_share
+        );
+        assert!(
+            quiet.wait_us.p50 < 5_000.0 && quiet.wait_us.p99 < 40_000.0,
+            "{told}"
+        );
+        assert!(flood.time_share > 0.02 && bulk.time_share > 0.02, "{told}");
+    }
+}
+
+#[test]
 fn a_flood_is_not_starved_by_tables_that_ask_for_all() {
     let outcome = beside(1.04, "", 600);
     let flood = of(&outcome, "flood");
