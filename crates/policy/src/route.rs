@@ -15,12 +15,12 @@ pub(crate) const LONG_WAIT: Duration = Duration::from_micros(200);
 /// Transactions on Parallel and Distributed Systems 12, 2001).
 #[inline(always)]
 pub fn shorter(
-    faces: &impl PublishedLoads,
+    loads: &impl PublishedLoads,
     [first, second]: [usize; 2],
     class: Class,
     pace: Pace,
 ) -> usize {
-    let wait = |group| faces.wait(group, class, pace);
+    let wait = |group| loads.wait(group, class, pace);
     match first != second && wait(second) < wait(first) {
         true => second,
         false => first,
@@ -32,7 +32,7 @@ pub fn shorter(
 /// it.
 #[inline(always)]
 pub fn evens_out(
-    faces: &impl PublishedLoads,
+    loads: &impl PublishedLoads,
     crossing: &Crossing,
     home: usize,
     (table, class, pace): (TableId, Class, Pace),
@@ -40,24 +40,24 @@ pub fn evens_out(
     if pace == Pace::OverShare || !crossing.is_priced() {
         return None;
     }
-    let at_home = faces.wait(home, class, Pace::Within);
+    let at_home = loads.wait(home, class, Pace::Within);
     match at_home < LONG_WAIT {
         true => None,
-        false => much_shorter(faces, home, table, class, at_home),
+        false => much_shorter(loads, home, table, class, at_home),
     }
 }
 
 /// A group whose queue is so much shorter than that of `home`, where it is so long.
 #[cold]
 fn much_shorter(
-    faces: &impl PublishedLoads,
+    loads: &impl PublishedLoads,
     home: usize,
     table: TableId,
     class: Class,
     at_home: Duration,
 ) -> Option<usize> {
-    let wait = |group| faces.wait(group, class, Pace::Within);
-    let nearest = faces.nearest(home);
+    let wait = |group| loads.wait(group, class, Pace::Within);
+    let nearest = loads.nearest(home);
     // To another socket only where its own has no other domain.
     let among = match nearest.of_socket() {
         [] => &**nearest,
@@ -65,22 +65,22 @@ fn much_shorter(
     };
     let mut others = overflow_domains(table, among.len()).map(|at| among[at]);
     others.find(|&other| {
-        let price = faces.price_on(home, other);
-        !faces.is_vacant(other) && is_worth_rebalancing(at_home, wait(other), price)
+        let price = loads.price_on(home, other);
+        !loads.is_vacant(other) && is_worth_rebalancing(at_home, wait(other), price)
     })
 }
 
 /// The nearest other group with workers to spare, which may take tasks that `group` has no place for.
 pub fn nearest_spare(
-    faces: &impl PublishedLoads,
+    loads: &impl PublishedLoads,
     crossing: &Crossing,
     group: usize,
 ) -> Option<usize> {
     if !crossing.is_priced() {
         return None;
     }
-    let mut nearest = faces.nearest(group).iter().copied();
-    nearest.find(|&other| faces.is_spare(other))
+    let mut nearest = loads.nearest(group).iter().copied();
+    nearest.find(|&other| loads.is_spare(other))
 }
 
 /// A load that no queue has taken.

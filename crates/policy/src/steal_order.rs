@@ -20,7 +20,7 @@ pub enum Attempt {
     /// that waits, and ends sooner.
     Join,
     /// To take the next task of this group, whose queue has fallen behind the own group's, though that is not empty.
-    Relieve(usize),
+    StealWhileBusy(usize),
     /// To take the next task of its own group ([`Group::take`](crate::group::Group::take)),
     /// [returning](StealOrder::returns) if it was away.
     Own,
@@ -54,7 +54,7 @@ pub struct StealOrder {
 enum Stage {
     #[default]
     Join,
-    Relieve,
+    StealWhileBusy,
     Own,
     JoinAgain,
     Spin,
@@ -83,7 +83,7 @@ impl StealOrder {
     #[inline]
     pub fn next(
         &mut self,
-        faces: &impl PublishedLoads,
+        loads: &impl PublishedLoads,
         crossing: &Crossing,
         (own, helped): (usize, Option<usize>),
         joins: bool,
@@ -92,21 +92,21 @@ impl StealOrder {
         loop {
             match self.stage {
                 Stage::Join => {
-                    self.stage = Stage::Relieve;
+                    self.stage = Stage::StealWhileBusy;
                     // Whoever comes back from another group's task is counted as away until it has looked at its own
                     // queue.
                     if joins && !self.is_away() {
                         return Attempt::Join;
                     }
                 }
-                Stage::Relieve => {
+                Stage::StealWhileBusy => {
                     self.stage = Stage::Own;
                     let helped = helped.filter(|_| self.is_away());
-                    let looks = self.looks.next(faces, crossing, own, helped);
+                    let looks = self.looks.next(loads, crossing, own, helped);
                     if let Some(group) = looks
-                        && is_behind(faces, own, group, now)
+                        && is_behind(loads, own, group, now)
                     {
-                        return Attempt::Relieve(group);
+                        return Attempt::StealWhileBusy(group);
                     }
                 }
                 Stage::Own => {
@@ -123,7 +123,7 @@ impl StealOrder {
                     self.stage = Stage::Rest;
                     let spun = std::mem::replace(&mut self.spun, true);
                     // Work elsewhere that is worth crossing for is not to be waited for.
-                    if !spun && victim(faces, own).is_none() {
+                    if !spun && victim(loads, own).is_none() {
                         return Attempt::Spin;
                     }
                 }
@@ -134,7 +134,7 @@ impl StealOrder {
                 Stage::Listed { spares } => {
                     self.stage = Stage::Park;
                     // Tasks that are worth crossing for come before what others have started: they have waited.
-                    match victim(faces, own) {
+                    match victim(loads, own) {
                         Some(group) => return Attempt::Cross(group),
                         None if spares => return Attempt::JoinAway,
                         None => {}
@@ -228,15 +228,15 @@ impl StealOrder {
 }
 
 /// The group from which an idle worker of `own` should take a task, if there is any.
-pub fn victim(faces: &impl PublishedLoads, own: usize) -> Option<usize> {
-    if !faces.is_any_overloaded() {
+pub fn victim(loads: &impl PublishedLoads, own: usize) -> Option<usize> {
+    if !loads.is_any_overloaded() {
         return None;
     }
-    let nearest = faces.nearest(own).iter().copied();
+    let nearest = loads.nearest(own).iter().copied();
     let overloaded =
-        nearest.filter(|&group| faces.is_overloaded_for(group, own) && faces.may_help(own, group));
+        nearest.filter(|&group| loads.is_overloaded_for(group, own) && loads.may_help(own, group));
     // Of queues with nothing but bulk tasks, the nearest.
-    let wait = |group| faces.wait(group, Class::Interactive, Pace::OverShare);
+    let wait = |group| loads.wait(group, Class::Interactive, Pace::OverShare);
     choose_victim(overloaded.map(|group| (group, wait(group))))
 }
 
@@ -245,14 +245,14 @@ pub fn victim(faces: &impl PublishedLoads, own: usize) -> Option<usize> {
 /// may have several, so it is asked until it lends none.
 pub fn call_helpers<C, F: PublishedLoads>(
     caller: &mut C,
-    faces: impl Fn(&C) -> &F,
+    loads: impl Fn(&C) -> &F,
     group: usize,
     wanted: usize,
     call: impl Fn(&mut C, usize) -> bool,
 ) -> usize {
     let (mut called, mut at) = (0, 0);
     while called < wanted {
-        let seen = faces(caller);
+        let seen = loads(caller);
         let mut others = seen.nearest(group).iter().copied().enumerate().skip(at);
         // Also for units of a scan, for which another socket is not called: it joins if it comes by.
         let worth = |other| !seen.nearest(group).is_far(other) || seen.is_overloaded_far(group);
@@ -274,17 +274,17 @@ pub fn call_helpers<C, F: PublishedLoads>(
 /// lends any.
 pub fn call_lenders<C, F: PublishedLoads>(
     caller: &mut C,
-    faces: impl Fn(&C) -> &F,
+    loads: impl Fn(&C) -> &F,
     group: usize,
     wanted: usize,
     call: impl Fn(&mut C, usize) -> bool,
 ) {
     let mut called = 0;
-    for at in 0..faces(caller).nearest(group).len() {
+    for at in 0..loads(caller).nearest(group).len() {
         if called >= wanted {
             return;
         }
-        let seen = faces(caller);
+        let seen = loads(caller);
         let other = seen.nearest(group)[at];
         if seen.may_help(other, group) {
             called += usize::from(call(caller, other));
@@ -316,7 +316,7 @@ impl Looks {
     #[inline]
     fn next(
         &mut self,
-        faces: &impl PublishedLoads,
+        loads: &impl PublishedLoads,
         crossing: &Crossing,
         own: usize,
         helped: Option<usize>,
@@ -325,7 +325,7 @@ impl Looks {
             return None;
         }
         self.0 = self.0.wrapping_add(1);
-        let nearest = faces.nearest(own);
+        let nearest = loads.nearest(own);
         match helped {
             Some(group) => Some(group),
             None if self.0.is_multiple_of(LOOK_BEHIND) => {
@@ -337,12 +337,12 @@ impl Looks {
 }
 
 /// Whether the queue of `other` has fallen behind that of `own` at `now`, and neither is empty.
-pub fn is_behind(faces: &impl PublishedLoads, own: usize, other: usize, now: Time) -> bool {
-    let (Some(mine), Some(next)) = (faces.next(own), faces.next(other)) else {
+pub fn is_behind(loads: &impl PublishedLoads, own: usize, other: usize, now: Time) -> bool {
+    let (Some(mine), Some(next)) = (loads.next(own), loads.next(other)) else {
         return false;
     };
     let [own_lag, lag] = [mine, next].map(|next| now.since(next.since));
     next.fair
         && lag >= LONG_WAIT
-        && is_worth_stealing_while_busy(own_lag, lag, faces.price_on(other, own))
+        && is_worth_stealing_while_busy(own_lag, lag, loads.price_on(other, own))
 }

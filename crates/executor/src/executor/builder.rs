@@ -328,7 +328,7 @@ impl Builder {
         let on_remap = self.on_remap;
         let balance = move || balancing.run(&balanced, on_remap);
         start("balance", Box::new(balance))?;
-        start("watch", Box::new(move || watching.watch()))?;
+        start("monitor", Box::new(move || watching.watch()))?;
         if let Some(rate) = copy_rate {
             let copier = Copier {
                 engine: Arc::clone(&engine),

@@ -47,8 +47,8 @@ impl<T, U: Invite> Scheduler<T, U> {
     /// closed and nothing is left.
     #[inline]
     pub(crate) fn next(&self, local: &mut Local<U>) -> Option<Found<T, U>> {
-        self.next_or(local, |climb| {
-            climb.sleep();
+        self.next_or(local, |finder| {
+            finder.sleep();
             true
         })
     }
@@ -60,15 +60,15 @@ impl<T, U: Invite> Scheduler<T, U> {
         local: &mut Local<U>,
         parks: impl Fn(&mut FindTask<'_, T, U>) -> bool,
     ) -> Option<Found<T, U>> {
-        let mut climb = self.climb(local);
-        match climb.next_own() {
+        let mut finder = self.finder(local);
+        match finder.next_own() {
             Own::Task(task) => Some(Found::Task(task, StealLevel::Own)),
-            own => climb.next(matches!(own, Own::Nothing), parks),
+            own => finder.next(matches!(own, Own::Nothing), parks),
         }
     }
 
     #[inline]
-    pub(super) fn climb<'a>(&'a self, local: &'a mut Local<U>) -> FindTask<'a, T, U> {
+    pub(super) fn finder<'a>(&'a self, local: &'a mut Local<U>) -> FindTask<'a, T, U> {
         FindTask {
             scheduler: self,
             local,
@@ -143,7 +143,7 @@ impl<T, U: Invite> FindTask<'_, T, U> {
                         return Near::Found(Found::Invitation(invitation, StealLevel::Domain));
                     }
                 }
-                Attempt::Relieve(victim) => {
+                Attempt::StealWhileBusy(victim) => {
                     if let Some((task, level)) = self.steal_while_busy(victim) {
                         return Near::Found(Found::Task(task, level));
                     }
@@ -229,7 +229,7 @@ impl<T, U: Invite> FindTask<'_, T, U> {
     fn spin(&mut self) {
         let (scheduler, group) = (self.scheduler, self.local.group);
         let woken = std::mem::take(&mut self.local.woken);
-        if !(woken || self.local.patience.tries()) || !scheduler.groups.lock(group).spin() {
+        if !(woken || self.local.spin_budget.tries()) || !scheduler.groups.lock(group).spin() {
             return;
         }
         let came = (0..LINGERS).any(|round| {
@@ -240,7 +240,7 @@ impl<T, U: Invite> FindTask<'_, T, U> {
                     && self.crosses()
                     && self.choose_victim().is_some())
         });
-        self.local.patience.note(came);
+        self.local.spin_budget.note(came);
         if !left_out(Step::SpinEnds) {
             scheduler.groups.lock(group).stop_spinning();
         }

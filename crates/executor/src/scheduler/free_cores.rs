@@ -43,22 +43,22 @@ impl FreeCores {
     /// free core: it would take one from the worker that is to answer.
     pub(crate) fn wait_awake(&self, ended: impl Fn() -> bool) {
         thread_local! {
-            static PATIENCE: Cell<SpinBudget> = Cell::default();
+            static SPIN_BUDGET: Cell<SpinBudget> = Cell::default();
         }
         if ended() {
             return;
         }
-        let mut patience = PATIENCE.get();
-        if self.taken.load(Ordering::Relaxed) < self.count() && patience.tries() {
+        let mut budget = SPIN_BUDGET.get();
+        if self.taken.load(Ordering::Relaxed) < self.count() && budget.tries() {
             self.taken.fetch_add(1, Ordering::Relaxed);
             let came = (0..PAUSES).any(|round| {
                 pause(round);
                 ended()
             });
             self.taken.fetch_sub(1, Ordering::Relaxed);
-            patience.note(came);
+            budget.note(came);
         }
-        PATIENCE.set(patience);
+        SPIN_BUDGET.set(budget);
     }
 
     /// How many there are, those that are taken among them.

@@ -21,7 +21,7 @@ pub(crate) struct Local<U> {
     pub(crate) now: Time,
     /// It has been woken, and found nothing to run since.
     pub(super) woken: bool,
-    pub(super) patience: SpinBudget,
+    pub(super) spin_budget: SpinBudget,
     pub(super) steal_order: StealOrder,
 }
 
@@ -35,7 +35,7 @@ impl<U> Local<U> {
             away: None,
             now,
             woken: false,
-            patience: SpinBudget::default(),
+            spin_budget: SpinBudget::default(),
             steal_order: StealOrder::default(),
         }
     }

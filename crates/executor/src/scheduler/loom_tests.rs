@@ -21,7 +21,7 @@ const TABLE: TableId = TableId {
     generation: 0,
 };
 
-type TestHub = Scheduler<u32, u32>;
+type TestScheduler = Scheduler<u32, u32>;
 
 /// Open for ever.
 impl Invite for u32 {
@@ -39,20 +39,20 @@ const FREE: StealConfig = StealConfig::new()
     .cold_limit(Duration::ZERO)
     .max_wait(Duration::from_millis(4));
 
-fn scheduler(steal: StealConfig, groups: &[Range<usize>]) -> (Arc<TestHub>, Vec<Local<u32>>) {
-    hub_with(steal, groups, 0)
+fn scheduler(steal: StealConfig, groups: &[Range<usize>]) -> (Arc<TestScheduler>, Vec<Local<u32>>) {
+    scheduler_with(steal, groups, 0)
 }
 
 /// Whose groups may spill.
-fn spilling_hub() -> (Arc<TestHub>, Vec<Local<u32>>) {
-    hub_with(StealConfig::default(), &[0..1, 1..2], 0)
+fn spilling() -> (Arc<TestScheduler>, Vec<Local<u32>>) {
+    scheduler_with(StealConfig::default(), &[0..1, 1..2], 0)
 }
 
-fn hub_with(
+fn scheduler_with(
     steal: StealConfig,
     groups: &[Range<usize>],
     substitutes: usize,
-) -> (Arc<TestHub>, Vec<Local<u32>>) {
+) -> (Arc<TestScheduler>, Vec<Local<u32>>) {
     let specs = groups
         .iter()
         .enumerate()
@@ -82,7 +82,7 @@ fn hub_with(
 }
 
 fn push(
-    scheduler: &TestHub,
+    scheduler: &TestScheduler,
     group: usize,
     table: TableId,
     task: u32,
@@ -92,7 +92,7 @@ fn push(
 }
 
 /// Runs until the scheduler is closed; returns how many tasks and invitations it ran.
-fn work(scheduler: &TestHub, mut local: Local<u32>) -> u32 {
+fn work(scheduler: &TestScheduler, mut local: Local<u32>) -> u32 {
     let mut ran = 0;
     while scheduler.next(&mut local).is_some() {
         ran += 1;
@@ -101,7 +101,7 @@ fn work(scheduler: &TestHub, mut local: Local<u32>) -> u32 {
 }
 
 /// Runs exactly `count` things, parking in between; a lost wake-up blocks it for ever.
-fn work_for(scheduler: &TestHub, local: &mut Local<u32>, count: u32) {
+fn work_for(scheduler: &TestScheduler, local: &mut Local<u32>, count: u32) {
     for _ in 0..count {
         assert!(scheduler.next(local).is_some());
     }
@@ -110,7 +110,7 @@ fn work_for(scheduler: &TestHub, local: &mut Local<u32>, count: u32) {
 /// Workers that close the scheduler when two tasks have run. Nobody else does: a task that is slept through leaves
 /// everybody blocked.
 fn until_two_ran(
-    scheduler: &Arc<TestHub>,
+    scheduler: &Arc<TestScheduler>,
     locals: Vec<Local<u32>>,
     ran: &Arc<AtomicU32>,
 ) -> Vec<thread::JoinHandle<()>> {
@@ -213,7 +213,7 @@ fn a_group_with_one_worker_stealing_hears_of_another_groups_work() {
     // queues gets as long as is worth one crossing: each of the others finds one task.
     let (scheduler, mut locals) = scheduler(StealConfig::default(), &[0..1, 1..2, 2..5]);
     let mut kept = locals.pop().unwrap();
-    assert!(matches!(scheduler.climb(&mut kept).rest(), Resting::Park));
+    assert!(matches!(scheduler.finder(&mut kept).rest(), Resting::Park));
     for task in [1, 2] {
         push(&scheduler, 0, TABLE, task).unwrap();
     }
@@ -243,7 +243,7 @@ fn a_call_for_help_outlives_work_at_home() {
     let (mut free, mut busy) = (locals.pop().unwrap(), locals.pop().unwrap());
     const OWN: u32 = 3;
     let ran = Arc::new(AtomicU32::new(0));
-    let one_more = |scheduler: &TestHub, ran: &AtomicU32| {
+    let one_more = |scheduler: &TestScheduler, ran: &AtomicU32| {
         if ran.fetch_add(1, Ordering::AcqRel) == 1 {
             scheduler.close();
             // A worker stays for as long as something waits elsewhere, and nobody serves group 0.
@@ -321,7 +321,7 @@ fn a_task_is_seen_to_though_who_was_to_take_it_joins_another() {
     scheduler.invite(&owner, 1, 1, 1);
     push(&scheduler, 0, TABLE, 1).unwrap();
     if joined.join().unwrap() {
-        scheduler.watch.park();
+        scheduler.monitor.park();
     }
 }
 
@@ -334,11 +334,11 @@ fn a_task_left_to_a_spinning_worker_that_loses_its_core_wakes_a_sleeper_in_time(
         thread::spawn(move || push(&scheduler, 0, TABLE, 1).unwrap())
     };
     let sibling = &mut locals[1];
-    if matches!(scheduler.climb(sibling).rest(), Resting::Park) {
+    if matches!(scheduler.finder(sibling).rest(), Resting::Park) {
         // The thread of the timed look, when the task has waited long enough.
-        scheduler.watch.park();
+        scheduler.monitor.park();
         assert!(scheduler.look(scheduler.clock.now() + Duration::from_secs(1), |_| ()));
-        scheduler.climb(sibling).sleep();
+        scheduler.finder(sibling).sleep();
     }
     assert!(matches!(scheduler.next(sibling), Some(Found::Task(..))));
     submitter.join().unwrap();
@@ -417,7 +417,7 @@ fn a_task_of_a_group_that_loses_its_worker_is_moved_or_refused() {
 }
 
 fn a_spilled_invitation_reaches_another_group_that_is_going_to_sleep() {
-    let (scheduler, mut locals) = spilling_hub();
+    let (scheduler, mut locals) = spilling();
     let (runner, mut other) = (locals.remove(0), locals.remove(0));
     let spills = {
         let scheduler = Arc::clone(&scheduler);
@@ -434,7 +434,7 @@ fn a_spilled_invitation_reaches_another_group_that_is_going_to_sleep() {
 }
 
 fn what_is_left_of_a_spilled_invitation_is_taken_back() {
-    let (scheduler, mut locals) = spilling_hub();
+    let (scheduler, mut locals) = spilling();
     let runner = locals.remove(0);
     let taker = {
         let scheduler = Arc::clone(&scheduler);
@@ -448,7 +448,7 @@ fn what_is_left_of_a_spilled_invitation_is_taken_back() {
 
 fn a_thread_takes_the_place_of_the_one_that_blocks() {
     // One worker and its substitute, which has its place: the worker's task has blocked and is about to end.
-    let (scheduler, mut locals) = hub_with(NEVER, &[0..1], 1);
+    let (scheduler, mut locals) = scheduler_with(NEVER, &[0..1], 1);
     let (mut worker, mut substitute) = (locals.remove(0), scheduler.local(1));
     assert_eq!(scheduler.block(&worker), Cover::Start(1));
     scheduler.unblock(&worker);
@@ -473,18 +473,18 @@ fn the_timed_look_hears_of_a_push_while_it_goes_to_rest() {
     // Group 0's worker never comes, so its task has to wait.
     let (scheduler, _locals) = scheduler(StealConfig::default(), &[0..1, 1..2]);
     scheduler.monitor.arm();
-    scheduler.watch.park();
+    scheduler.monitor.park();
     let submitter = {
         let scheduler = Arc::clone(&scheduler);
         thread::spawn(move || push(&scheduler, 0, TABLE, 1).unwrap())
     };
     scheduler.disarm();
-    scheduler.watch.park();
+    scheduler.monitor.park();
     submitter.join().unwrap();
 }
 
 checks! {
-    timed_look: the_timed_look_hears_of_a_push_while_it_goes_to_rest without FenceOfWatch;
+    timed_look: the_timed_look_hears_of_a_push_while_it_goes_to_rest without FenceOfMonitor;
     one_worker_sees_every_task: one_worker_sees_every_task_of_two_submitters without PushWakes SpinEnds;
     two_workers: two_workers_and_a_submitter_lose_nothing_until_the_close without;
     two_of_each: two_workers_and_two_submitters_lose_nothing without PushWakes SpinEnds;
@@ -502,6 +502,6 @@ checks! {
     close: a_push_against_the_close_is_run_or_refused without CloseRefuses;
     old_token: an_old_token_does_not_make_a_worker_deaf without WakingLeavesList;
     stands_by: a_worker_that_stands_by_hands_on_its_call without CallHandedOn;
-    blocks: a_thread_takes_the_place_of_the_one_that_blocks without BlockCallsSubstitute StandbyRelieves;
+    blocks: a_thread_takes_the_place_of_the_one_that_blocks without BlockCallsSubstitute StandbyTakesPlace;
     loses_its_worker: a_task_of_a_group_that_loses_its_worker_is_moved_or_refused without TasksMove;
 }

@@ -80,7 +80,7 @@ impl<T, U> Scheduler<T, U> {
     /// The thread is about to park: from now on a push wakes it. What was pushed before keeps it awake.
     pub(super) fn disarm(&self) {
         self.monitor.armed.store(false, Ordering::Release);
-        if !left_out(Step::FenceOfWatch) {
+        if !left_out(Step::FenceOfMonitor) {
             fence(Ordering::SeqCst);
         }
         if (0..self.groups.count()).any(|group| self.groups.queued(group) > 0) {

@@ -69,7 +69,7 @@ pub fn replay(log: &Log, machine: &Topology) -> Vec<Decision> {
         locals,
     };
     for worker in (0..replay.locals.len()).rev() {
-        let rest = replay.scheduler.climb(&mut replay.locals[worker]).rest();
+        let rest = replay.scheduler.finder(&mut replay.locals[worker]).rest();
         assert!(matches!(rest, Resting::Park), "nothing has come yet");
     }
     for (task, arrival) in log.arrivals.iter().enumerate() {
@@ -126,7 +126,7 @@ impl Replay<'_> {
     fn work(&mut self, worker: usize) {
         let (now, local) = (self.now, &mut self.locals[worker]);
         match std::mem::take(&mut self.asleep[worker]) {
-            true => self.scheduler.climb(local).wakes(now),
+            true => self.scheduler.finder(local).wakes(now),
             false => local.end_task(now, Duration::ZERO, Duration::ZERO),
         }
         match self.scheduler.next_or(&mut self.locals[worker], |_| false) {

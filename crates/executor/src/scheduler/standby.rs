@@ -96,7 +96,7 @@ impl<T, U> FindTask<'_, T, U> {
         let (successor, spare) = {
             let mut state = scheduler.hold(group);
             let slot = scheduler.layout.slot(worker);
-            let slot = slot.filter(|_| !left_out(Step::StandbyRelieves));
+            let slot = slot.filter(|_| !left_out(Step::StandbyTakesPlace));
             let invited = scheduler.invitations.may_be_in(group);
             let Some(successor) = state.stand_by(worker, slot, invited) else {
                 return true;

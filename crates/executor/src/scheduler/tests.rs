@@ -1,4 +1,4 @@
-//! The scheduler's steal_order step by step on one thread.
+//! The steal order step by step on one thread.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -81,7 +81,7 @@ fn asleep(scheduler: &Scheduler<u32, u32>, group: usize) -> usize {
 
 /// Makes a worker a sleeper, as it is just before it parks.
 fn to_bed(scheduler: &Scheduler<u32, u32>, local: &mut Local<u32>) {
-    assert!(matches!(scheduler.climb(local).rest(), Resting::Park));
+    assert!(matches!(scheduler.finder(local).rest(), Resting::Park));
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn a_park_that_an_old_token_ends_leaves_no_sleeper_behind() {
     let (scheduler, mut locals) = scheduler(FREE, &[0..1, 1..2]);
     scheduler.parkers.unpark(1);
     to_bed(&scheduler, &mut locals[1]);
-    scheduler.climb(&mut locals[1]).sleep();
+    scheduler.finder(&mut locals[1]).sleep();
     assert_eq!(
         asleep(&scheduler, 1),
         0,
@@ -126,7 +126,7 @@ fn level<T: Copy, U: Copy>(found: &Found<T, U>) -> StealLevel {
 }
 
 #[test]
-fn the_ladder_goes_own_queue_siblings_then_across() {
+fn the_steal_order_goes_own_queue_siblings_then_across() {
     let (scheduler, mut locals) = scheduler(StealConfig::default(), &[0..2, 2..4]);
     let mut thief = locals.remove(1);
     push(&scheduler, 0, table(0), 1);
@@ -136,11 +136,11 @@ fn the_ladder_goes_own_queue_siblings_then_across() {
     }
     scheduler.invite(&thief, 100, 1, 0);
     scheduler.invite(&locals[0], 200, 1, 0);
-    let climbed: Vec<StealLevel> = (0..3)
+    let found: Vec<StealLevel> = (0..3)
         .map(|_| level(&scheduler.next(&mut thief).unwrap()))
         .collect();
     assert_eq!(
-        climbed,
+        found,
         [StealLevel::Domain, StealLevel::Domain, StealLevel::Own],
         "what has been started comes before what waits"
     );
@@ -177,7 +177,7 @@ fn groups_that_are_far_help_while_their_own_tables_hardly_use_them() {
     );
     assert_eq!(asleep(&scheduler, 4), 5, "three of its workers are at home");
     // With one more asleep a quarter is.
-    let last = scheduler.climb(&mut locals[37]).rest();
+    let last = scheduler.finder(&mut locals[37]).rest();
     assert!(matches!(last, Resting::Found(Found::Task(0, IDLE))));
 }
 
@@ -231,7 +231,7 @@ fn what_a_worker_has_left_for_a_task_is_open_to_its_siblings_meanwhile() {
         Some(Found::Task(1, StealLevel::Own))
     ));
     assert_eq!(asleep(&scheduler, 0), 0, "worker 0 comes for the rest");
-    scheduler.climb(&mut locals[0]).sleep();
+    scheduler.finder(&mut locals[0]).sleep();
     assert!(matches!(
         scheduler.next(&mut locals[0]),
         Some(Found::Invitation(7, StealLevel::Domain))
@@ -325,7 +325,7 @@ fn a_thief_that_comes_second_leaves_what_is_below_the_price() {
     assert!(matches!(first, Some(Found::Task(1, IDLE))));
     // Worker 2 has looked before that.
     scheduler.groups.overloaded.insert(0);
-    let second = scheduler.climb(&mut locals[2]).rest();
+    let second = scheduler.finder(&mut locals[2]).rest();
     assert!(
         matches!(second, Resting::LookAgain),
         "one task waits, the price is two"
@@ -366,7 +366,7 @@ fn a_task_that_has_waited_too_long_is_worth_any_idle_worker() {
     assert!(scheduler.look(pushed + Duration::from_millis(5), |_| ()));
     assert_eq!(asleep(&scheduler, 1), 0);
     locals[5].now = pushed + Duration::from_millis(5);
-    let found = scheduler.climb(&mut locals[5]).rest();
+    let found = scheduler.finder(&mut locals[5]).rest();
     assert!(matches!(found, Resting::Found(Found::Task(10, IDLE))));
     assert!(
         !scheduler.look(pushed + Duration::from_millis(9), |_| ()),
@@ -460,7 +460,7 @@ fn a_thief_goes_on_with_the_table_that_it_has_warmed() {
 }
 
 #[test]
-fn a_worker_relieves_a_queue_that_has_fallen_behind_unless_it_is_to_stand_by() {
+fn a_worker_steals_while_busy_from_a_queue_that_has_fallen_behind_unless_it_is_to_stand_by() {
     let (scheduler, mut locals) = scheduler(StealConfig::default(), &[0..1, 1..3]);
     let began = scheduler.clock.now();
     let later = began + Duration::from_secs(1);
@@ -478,7 +478,7 @@ fn a_worker_relieves_a_queue_that_has_fallen_behind_unless_it_is_to_stand_by() {
         let local = &mut locals[worker];
         local.now = later + Duration::from_millis(1);
         let level = scheduler
-            .climb(local)
+            .finder(local)
             .steal_while_busy(0)
             .map(|(_, level)| level);
         assert_eq!(level, relieves.then_some(BUSY), "worker {worker}");

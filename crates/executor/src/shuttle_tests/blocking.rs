@@ -58,6 +58,6 @@ fn waiting_for_ones_own() {
 }
 
 checks! {
-    a_task_that_blocks_leaves_its_place_to_another: blocking without BlockCallsSubstitute StandbyRelieves;
+    a_task_that_blocks_leaves_its_place_to_another: blocking without BlockCallsSubstitute StandbyTakesPlace;
     a_wait_for_ones_own_executor_ends: waiting_for_ones_own without;
 }

@@ -87,7 +87,7 @@ pub struct DomainSnapshot {
     pub workers: usize,
     /// Workers on a task or scan unit now.
     pub busy_workers: usize,
-    /// Tasks waiting in its queues.
+    /// Tasks waiting in its queues; without those that a purge or a shutdown is about to end.
     pub queued: u64,
     /// Tasks refused because its queues were full.
     pub shed: u64,

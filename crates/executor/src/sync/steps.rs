@@ -37,7 +37,7 @@ pub(crate) enum Step {
     /// A group is offered as spare before its worker looks at the other groups' queues.
     FenceOfSpare,
     /// The timed look lets itself be woken before it looks at the queues for the last time.
-    FenceOfWatch,
+    FenceOfMonitor,
     /// A task that is left to a worker that spins, while others sleep, arms the timed look.
     SpinnersTaskArms,
     /// The timed look wakes a sleeper for a task that has waited beside it.
@@ -83,7 +83,7 @@ pub(crate) enum Step {
     /// A worker whose task blocks wakes its substitute.
     BlockCallsSubstitute,
     /// A substitute that has ended its task sees that its worker's has blocked meanwhile.
-    StandbyRelieves,
+    StandbyTakesPlace,
     /// A worker that was called to help and finds work at home calls another.
     CallPassedOn,
     /// A submit that finds its table's home without workers looks for the new one.

@@ -119,7 +119,7 @@ impl<T> Group<T> {
         slot: impl Iterator<Item = usize>,
         wanted: bool,
     ) -> Option<Result<Option<usize>, bool>> {
-        if self.slots.take_post(worker, slot) || !self.is_off(worker) {
+        if self.slots.take_place(worker, slot) || !self.is_off(worker) {
             return None;
         }
         self.slots.park(worker);

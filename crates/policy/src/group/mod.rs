@@ -361,7 +361,7 @@ impl<T> Group<T> {
         self.unpublished.tasks = true;
         if self.queue.is_empty() {
             (self.load.waits, self.load.next) = Default::default();
-            return self.set_needy(false, false);
+            return self.set_overloaded(false, false);
         }
         // Two ways, so that the common one needs no outlook in memory.
         match self.queue.is_plain() {
@@ -385,12 +385,12 @@ impl<T> Group<T> {
         let overloaded = |price| is_worth(&outlook.backlog, steal, price);
         let is_overloaded = overloaded(load.price);
         let is_overloaded_far = is_overloaded && overloaded(u64::from(FAR_PRICE) * load.price);
-        self.set_needy(is_overloaded, is_overloaded_far)
+        self.set_overloaded(is_overloaded, is_overloaded_far)
     }
 
     /// True if more may help now than could before.
     #[inline(always)]
-    fn set_needy(&mut self, overloaded: bool, overloaded_far: bool) -> bool {
+    fn set_overloaded(&mut self, overloaded: bool, overloaded_far: bool) -> bool {
         let load = &mut self.load;
         let before = (load.overloaded, load.overloaded_far);
         (load.overloaded, load.overloaded_far) = (overloaded, overloaded_far);

@@ -121,7 +121,7 @@ impl WorkerSlots {
 
     /// `thread` is off and about to park. If the one that has its slot's place has blocked meanwhile, with nobody to
     /// take it, `thread` does now.
-    pub(super) fn take_post(&mut self, thread: usize, slot: impl Iterator<Item = usize>) -> bool {
+    pub(super) fn take_place(&mut self, thread: usize, slot: impl Iterator<Item = usize>) -> bool {
         let stuck = self.stuck(slot);
         if let Some(holder) = stuck {
             self.hand_over(holder, thread);
@@ -159,35 +159,35 @@ mod tests {
     use super::*;
 
     /// One slot: worker 0 and its substitutes 1 and 2.
-    const POST: std::ops::Range<usize> = 0..3;
+    const SLOT: std::ops::Range<usize> = 0..3;
 
     fn slots() -> WorkerSlots {
         WorkerSlots::new(0..1)
     }
 
     #[test]
-    fn one_thread_of_a_post_takes_tasks_however_many_block() {
+    fn one_thread_of_a_slot_takes_tasks_however_many_block() {
         let mut slots = slots();
-        assert_eq!(slots.block(0, POST), Cover::Start(1));
-        assert_eq!(slots.holder(POST), Some(1));
-        assert_eq!(slots.block(1, POST), Cover::Start(2));
-        assert_eq!(slots.block(2, POST), Cover::Nobody);
+        assert_eq!(slots.block(0, SLOT), Cover::Start(1));
+        assert_eq!(slots.holder(SLOT), Some(1));
+        assert_eq!(slots.block(1, SLOT), Cover::Start(2));
+        assert_eq!(slots.block(2, SLOT), Cover::Nobody);
         assert_eq!((slots.at_work(), slots.active()), (1, 0));
         slots.unblock(0);
         assert_eq!((slots.at_work(), slots.active()), (1, 1));
-        assert_eq!(slots.holder(POST), Some(2));
+        assert_eq!(slots.holder(SLOT), Some(2));
     }
 
     #[test]
     fn a_thread_that_has_blocked_is_the_next_substitute_once_it_stands_by() {
         let mut slots = slots();
-        slots.block(0, POST);
+        slots.block(0, SLOT);
         slots.unblock(0);
-        assert_eq!(slots.block(1, POST), Cover::Start(2));
+        assert_eq!(slots.block(1, SLOT), Cover::Start(2));
         slots.unblock(1);
         slots.park(0);
-        assert_eq!(slots.block(2, POST), Cover::Found(Some(0)));
-        assert_eq!(slots.holder(POST), Some(0));
+        assert_eq!(slots.block(2, SLOT), Cover::Found(Some(0)));
+        assert_eq!(slots.holder(SLOT), Some(0));
     }
 
     #[test]
@@ -196,25 +196,25 @@ mod tests {
         slots.block(0, 0..2);
         slots.unblock(0);
         assert_eq!(slots.block(1, 0..2), Cover::Nobody);
-        assert!(slots.take_post(0, 0..2));
+        assert!(slots.take_place(0, 0..2));
         assert_eq!((slots.at_work(), slots.holder(0..2)), (1, Some(0)));
         slots.unblock(1);
-        assert!(!slots.take_post(1, 0..2));
+        assert!(!slots.take_place(1, 0..2));
     }
 
     #[test]
     fn a_post_whose_core_is_gone_needs_no_substitute_and_comes_back_with_a_free_thread() {
         let mut slots = slots();
-        slots.block(0, POST);
+        slots.block(0, SLOT);
         slots.send_off(1);
         slots.park(1);
-        assert_eq!((slots.at_work(), slots.holder(POST)), (0, None));
-        assert_eq!(slots.recall(POST), 1);
+        assert_eq!((slots.at_work(), slots.holder(SLOT)), (0, None));
+        assert_eq!(slots.recall(SLOT), 1);
         slots.leave(1);
         slots.send_off(1);
-        assert_eq!(slots.block(1, POST), Cover::Found(None));
+        assert_eq!(slots.block(1, SLOT), Cover::Found(None));
         slots.unblock(0);
-        assert_eq!(slots.recall(POST), 0);
+        assert_eq!(slots.recall(SLOT), 0);
         assert_eq!(slots.at_work(), 1);
     }
 
@@ -233,24 +233,24 @@ mod tests {
     #[test]
     fn a_thread_that_is_off_has_another_free_one_take_the_place_of_its_blocked_substitute() {
         let mut slots = slots();
-        assert_eq!(slots.block(0, POST), Cover::Start(1));
+        assert_eq!(slots.block(0, SLOT), Cover::Start(1));
         slots.unblock(0);
-        assert_eq!(slots.block(1, POST), Cover::Start(2));
+        assert_eq!(slots.block(1, SLOT), Cover::Start(2));
         slots.take_back(1, 2);
-        assert_eq!(slots.block(0, POST), Cover::Start(2));
-        assert_eq!((slots.at_work(), slots.holder(POST)), (1, Some(2)));
+        assert_eq!(slots.block(0, SLOT), Cover::Start(2));
+        assert_eq!((slots.at_work(), slots.holder(SLOT)), (1, Some(2)));
     }
 
     #[test]
     fn a_substitute_that_cannot_be_started_gives_the_place_back() {
         let mut slots = slots();
-        assert_eq!(slots.block(0, POST), Cover::Start(1));
+        assert_eq!(slots.block(0, SLOT), Cover::Start(1));
         slots.take_back(0, 1);
-        assert_eq!((slots.at_work(), slots.holder(POST)), (1, Some(0)));
-        assert_eq!(slots.block(0, POST), Cover::Start(1));
+        assert_eq!((slots.at_work(), slots.holder(SLOT)), (1, Some(0)));
+        assert_eq!(slots.block(0, SLOT), Cover::Start(1));
         // The core went meanwhile.
         slots.send_off(1);
         slots.take_back(0, 1);
-        assert_eq!((slots.at_work(), slots.holder(POST)), (0, None));
+        assert_eq!((slots.at_work(), slots.holder(SLOT)), (0, None));
     }
 }

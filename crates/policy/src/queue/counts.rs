@@ -90,6 +90,7 @@ impl<T> Queue<T> {
     /// Moves the counters of a removed table, which has nothing queued any more, to the retired ones.
     pub fn retire(&mut self, table: TableId) {
         if let Some(intake) = self.flows.remove(table) {
+            debug_assert_eq!(intake.leaving, 0, "its tasks have ended");
             self.retired.absorb(intake);
         }
     }

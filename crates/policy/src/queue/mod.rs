@@ -441,10 +441,20 @@ impl<T> Queue<T> {
     fn take_of_all(&mut self, taker: Taker, run: &mut Run, now: Time) -> Option<T> {
         let fronts = self.fronts(now.as_nanos());
         let (class, front) = self.next(fronts)?;
-        let classes = self.orders.iter().filter(|order| order.has_over()).count() as u64;
+        // A class that never goes before another takes no part of what flows over their quota get at least.
+        let has_over = |class: &Class| {
+            self.orders[*class as usize].has_over() && self.place(*class, 0) < u64::MAX
+        };
+        let classes = Class::ALL.iter().filter(|class| has_over(class)).count();
         let order = &mut self.orders[class as usize];
         match front.over {
-            true => order.take_over(&mut self.flows, (front, classes), taker, run, now),
+            true => order.take_over(
+                &mut self.flows,
+                (front, classes.max(1) as u64),
+                taker,
+                run,
+                now,
+            ),
             false => order.take_within(&mut self.flows, taker, run, now),
         }
     }

@@ -192,6 +192,7 @@ impl Engine<'_> {
             let query = &self.queries[place];
             let (table, effort) = (table_id(query.table), query.effort());
             let queue = &mut self.groups[group].state.queue;
+            queue.intake_mut(table).leaving -= 1;
             queue.count_expired(table, query.class, 1, effort);
             self.queries.release(place);
         }

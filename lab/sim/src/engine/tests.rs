@@ -211,7 +211,7 @@ fn every_query_ends_once_or_is_still_there() {
 }
 
 #[test]
-fn a_busy_worker_relieves_a_queue_that_has_fallen_behind() {
+fn a_busy_worker_steals_from_a_queue_that_has_fallen_behind() {
     let machine = machine(2, 1);
     let tasks = Prepared::tasks(8, 10_000.0, false);
     let scenario = Scenario::new(&machine, &tasks, Strategy::CCD_AWARE);

@@ -97,8 +97,8 @@ impl Engine<'_> {
             let found = match attempt {
                 Attempt::Join => self.join_sibling(worker),
                 // Whoever knows no domains takes from others when it is idle.
-                Attempt::Relieve(_) if self.is_blind() => false,
-                Attempt::Relieve(victim) => self.steal_while_busy(worker, victim),
+                Attempt::StealWhileBusy(_) if self.is_blind() => false,
+                Attempt::StealWhileBusy(victim) => self.steal_while_busy(worker, victim),
                 Attempt::Own => {
                     self.take_own(worker)
                         || (self.splits_over_all() && self.join_away(worker) == Some(true))

@@ -23,7 +23,7 @@
 //!     if over: tag += service time / weight    (self-clocked fair queueing: Golestani, INFOCOM 1994)
 //!              where runs pay the next flow's turn comes after QUANTUM of work
 //!              turn = max(turn, now) + service time / (SHARE * workers), unless dead tasks have paid for it
-//!              floor = now + FLOOR * service time / workers
+//!              floor = now + FLOOR * classes with such flows * service time / workers
 //! ```
 //!
 //! Out of turn goes only a task that has waited `1 - reorder` of what `front` has; `reorder` shrinks where runs gain
