@@ -39,8 +39,8 @@ CRITERION_SHORT := --warm-up-time 0.3 --measurement-time 1 --noplot
 
 .PHONY: help setup demo serve check test nightly clients lab emulated simd image wheel python python-units \
   python-bench ray ray-test ray-units server-bench pgvector peers keyed verify fmt lint cold-build unit properties \
-  soak fuzz tsan asan faults vm-test caches validate loom shuttle doc pack package portable msrv targets deny semver \
-  bench dist examples topologies clean
+  soak fuzz tsan asan faults vm-test caches rules validate loom shuttle doc pack package portable msrv targets deny \
+  semver bench dist examples topologies clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -185,6 +185,9 @@ ifeq ($(MACHINE),this)
 else
 	cargo run --release --locked --quiet -p chiplet-paper -- $(ARGS)
 endif
+
+rules: ## What each rule and constant of the policy earns in the simulator: three hours on two cores, goes on where it was; ARGS=--help.
+	cargo run --release --locked --quiet -p chiplet-rules -- run $(ARGS)
 
 validate: setup ## The simulator beside emulated caches, the real executor and cachegrind: a quarter of an hour; QUICK=1 a few minutes; ARGS=--help.
 	@command -v qemu-x86_64 >/dev/null || scripts/setup.sh qemu-user || echo "validate: no qemu-x86_64"
