@@ -35,14 +35,14 @@ fn cell(name: String, domains: u32, seconds: f64, tables: &[String]) -> Cell {
 
 /// Twenty tables of 2 ms that ask for this part of a domain, at home there.
 fn quiet(part: f64) -> String {
+    quiet_from(part, 0.0)
+}
+
+/// The same from so many seconds on.
+fn quiet_from(part: f64, from: f64) -> String {
     let rate = part * CORES / 0.002 / 20.0;
-    tables(
-        "quiet",
-        20,
-        2_000.0,
-        "home = 0",
-        &[format!("rate = {rate:?}")],
-    )
+    let asks = [format!("rate = {rate:?}\nfrom = {from:?}")];
+    tables("quiet", 20, 2_000.0, "home = 0", &asks)
 }
 
 const HOME: &str = "home = 0\ntimes = 'exponential'";
@@ -118,6 +118,9 @@ pub(super) fn cells() -> Vec<Cell> {
     for part in [0.3, 0.6] {
         cells.extend(lengths(part));
     }
+    for part in [0.3, 0.8] {
+        cells.extend(comers(part));
+    }
     for what in [700, 1_100] {
         let floods = ["flood", "flood 2"].map(|name| flood(name, 1_000.0, "", what));
         let told = format!("two floods of {what} clients");
@@ -154,6 +157,28 @@ pub(super) fn cells() -> Vec<Cell> {
         ));
     }
     cells
+}
+
+/// Tables that ask for this part of a domain come to one that flooded alone, or a table that nobody knows comes to them.
+fn comers(part: f64) -> [Cell; 3] {
+    let told = format!("{:.0} %", 100.0 * part);
+    let flood = flood("flood", 2_000.0, "", 600);
+    let new = |class: &str| {
+        let terms = format!("home = 0\nclass = '{class}'");
+        tables(
+            "flood",
+            1,
+            5_000.0,
+            &terms,
+            &["burst = 600\nfrom = 4.0".to_owned()],
+        )
+    };
+    [
+        ("others come to a flood", [flood, quiet_from(part, 3.0)]),
+        ("a burst of a new table", [new("interactive"), quiet(part)]),
+        ("bulk work of a new table", [new("bulk"), quiet(part)]),
+    ]
+    .map(|(name, tables)| cell(format!("{name}, {told}"), 1, 8.0, &tables))
 }
 
 /// Twenty tables of 1 ms with deadlines, of which some tasks take far longer.
