@@ -149,6 +149,6 @@ fn the_timed_look_cannot_be_started() {
     check(
         "threads::the_timed_look_cannot_be_started",
         WORKERS + 1,
-        "chiplet-watch",
+        "chiplet-monitor",
     );
 }
