@@ -138,8 +138,11 @@ proptest! {
         }
         let mut expected = all;
         expected.retain(|hit| hit.id.is_multiple_of(every));
-        // These lists hold too few rows that are allowed, or may be expected to: more of them are visited.
-        let more = expected.len() < k || 24 <= 2 * nprobe * every as usize;
+        // These lists hold too few rows that are allowed, or may be expected to, or do not tell all of them (of equal
+        // rows Faiss tells one): more of them are visited.
+        let more = expected.len() < k
+            || 24 <= 2 * nprobe * every as usize
+            || name.contains("Dedup");
         expected.retain(|hit| radius.is_none_or(|radius| hit.distance <= radius));
         expected.truncate(k);
         let found = unsplit(table, &query);

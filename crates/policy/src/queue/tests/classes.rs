@@ -251,6 +251,9 @@ proptest! {
                     let before = waiting.len();
                     waiting.retain(|&(of, _)| of != table);
                     prop_assert_eq!(before - waiting.len(), gone);
+                    if gone > 0 {
+                        queue.intake_mut(table).leaving -= gone as u64;
+                    }
                     queue.retire(table);
                     *generation += 1;
                 }
