@@ -186,7 +186,7 @@ else
 	cargo run --release --locked --quiet -p chiplet-paper -- $(ARGS)
 endif
 
-rules: ## What each rule and constant of the policy earns in the simulator: three hours on two cores, goes on where it was; ARGS=--help.
+rules: ## What each rule and constant of the policy earns in the simulator: seven hours on two cores, three with ARGS=--seeds=1; goes on where it was; ARGS=--help.
 	cargo run --release --locked --quiet -p chiplet-rules -- run $(ARGS)
 
 validate: setup ## The simulator beside emulated caches, the real executor and cachegrind: a quarter of an hour; QUICK=1 a few minutes; ARGS=--help.

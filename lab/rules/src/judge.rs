@@ -45,8 +45,8 @@ fn by_figure(rows: &[Row]) -> Figures<'_> {
     all
 }
 
-/// By how many standard errors a mean of so many values must be off, less one, to be so by chance once in twenty times
-/// (Student's t).
+/// Student's t: by how many standard errors a mean of one value, of two and so on is off by chance, once in twenty
+/// times.
 const ERRORS: [f64; 9] = [f64::INFINITY, 12.7, 4.3, 3.2, 2.8, 2.6, 2.4, 2.4, 2.3];
 
 /// What is worse or better than with the shipped rules, by more than a user would notice and than the seeds explain. So

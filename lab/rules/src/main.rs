@@ -87,7 +87,7 @@ enum What {
 
 const EXAMPLES: &str = "\
 Examples:
-  chiplet-rules run --seeds 1                      all variants, a first look: two hours and a half on two cores; goes on
+  chiplet-rules run --seeds 1                      all variants, a first look: three hours on two cores; goes on
                                                    where it was
   chiplet-rules run --only 'runs off'              one variant
   chiplet-rules run --together 'runs off, quota 2' several at once

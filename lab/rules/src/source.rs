@@ -14,7 +14,7 @@ const SWITCHES: &str = include_str!("switches.rs.in");
 
 /// Sources besides the policy's that name its constants, and the simulator runs them.
 const USERS: [&str; 2] = [
-    "lab/baselines/src/strategy.rs",
+    "lab/sim/src/engine/calls.rs",
     "lab/sim/src/engine/scenario.rs",
 ];
 
@@ -22,8 +22,11 @@ const USERS: [&str; 2] = [
 pub(crate) const SWITCHED: &str = "CHIPLET_SWITCHED";
 
 /// What the figures depend on, besides the machine's floating point: the shipped decisions, the simulator, the suite.
-const FIGURES: [&str; 7] = [
+const FIGURES: [&str; 10] = [
+    "crates/index/src",
+    "crates/memory/src",
     "crates/policy/src",
+    "crates/table/src",
     "crates/topology/src",
     "lab/baselines/src",
     "lab/recipes/src",
@@ -33,34 +36,24 @@ const FIGURES: [&str; 7] = [
 ];
 
 /// Files and folders of no shipped code.
-const TESTS: [&str; 5] = [
+const TESTS: [&str; 7] = [
     "tests",
+    "tests.rs",
     "shuttle_tests",
     "loom_tests.rs",
     "checks.rs",
     "model.rs",
+    "replay.rs",
 ];
 
-/// The Rust files below a folder.
+/// The Rust files of shipped code below a folder.
 fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let mut all = Vec::new();
-    for entry in std::fs::read_dir(folder).with_context(|| format!("{}", folder.display()))? {
-        let path = entry?.path();
-        let name = path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        if TESTS.contains(&&*name) || name == "tests.rs" || name == "replay.rs" {
-            continue;
-        }
-        if path.is_dir() {
-            all.extend(files(&path)?);
-        } else if name.ends_with(".rs") {
-            all.push(path);
-        }
-    }
-    all.sort();
+    let mut all = all_files(folder)?;
+    all.retain(|path| {
+        let mut parts = path.strip_prefix(folder).into_iter().flatten();
+        path.extension().is_some_and(|ending| ending == "rs")
+            && !parts.any(|part| TESTS.iter().any(|test| part == *test))
+    });
     Ok(all)
 }
 

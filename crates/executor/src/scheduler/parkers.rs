@@ -53,11 +53,11 @@ pub(super) enum Call {
     Overdue,
 }
 
-/// A place for each thread.
-pub(super) struct Parkers(Box<[Place]>);
+/// One for each thread.
+pub(super) struct Parkers(Box<[ThreadParker]>);
 
 #[derive(Default)]
-struct Place {
+struct ThreadParker {
     parker: CachePadded<Parker>,
     /// A [`Call`]: it was woken to help another group and has not found work there yet. Whoever is diverted passes the
     /// call on.
@@ -66,7 +66,7 @@ struct Place {
 
 impl Parkers {
     pub(super) fn new(threads: usize) -> Self {
-        Self((0..threads).map(|_| Place::default()).collect())
+        Self((0..threads).map(|_| ThreadParker::default()).collect())
     }
 
     pub(super) fn park(&self, thread: usize, until: Option<Instant>) {
@@ -78,7 +78,7 @@ impl Parkers {
     }
 
     pub(super) fn unpark_all(&self) {
-        self.0.iter().for_each(|place| place.parker.unpark());
+        self.0.iter().for_each(|thread| thread.parker.unpark());
     }
 
     /// Whether `thread` has been unparked, once.

@@ -120,26 +120,27 @@ fn quiet_tables_stay_at_home_beside_a_flood() {
     }
 }
 
-/// A domain of eight workers, 20 tables that ask for this part of it together, and one that keeps many waiting.
-fn beside(part: f64, flood: &str, outstanding: u32) -> Outcome {
+/// Twenty tables that ask for this part of a domain of eight workers together.
+fn quiet(part: f64) -> String {
     let rate = part * 8.0 / 0.002 / 20.0;
-    let text = format!(
-        "warm = 2\nseconds = 6\n{}{}",
-        tables(
-            "flood",
-            1,
-            2_000.0,
-            &format!("{VARIED}\n{flood}"),
-            &asks(&format!("outstanding={outstanding}"))
-        ),
-        tables(
-            "quiet",
-            20,
-            2_000.0,
-            "home=0",
-            &asks(&format!("rate={rate:?}"))
-        ),
-    );
+    tables(
+        "quiet",
+        20,
+        2_000.0,
+        "home=0",
+        &asks(&format!("rate={rate:?}")),
+    )
+}
+
+/// A table there that keeps so many tasks waiting or running.
+fn offender(name: &str, micros: f64, terms: &str, outstanding: u32) -> String {
+    let clients = asks(&format!("outstanding={outstanding}"));
+    tables(name, 1, micros, &format!("{VARIED}\n{terms}"), &clients)
+}
+
+fn beside(part: f64, offenders: &[String]) -> Outcome {
+    let offenders = offenders.concat();
+    let text = format!("warm = 2\nseconds = 6\n{offenders}{}", quiet(part));
     run(1, 8, &text)
 }
 
@@ -157,39 +158,24 @@ fn is_protected(part: f64, outcome: &Outcome) {
 #[test]
 fn a_flood_is_held_back_whatever_the_others_ask_for() {
     for part in [0.2, 0.4, 0.6, 0.8, 0.9] {
-        is_protected(part, &beside(part, "", 600));
+        is_protected(part, &beside(part, &[offender("flood", 2_000.0, "", 600)]));
     }
 }
 
 #[test]
 fn bulk_work_gives_way_whatever_the_others_ask_for() {
     for part in [0.2, 0.3, 0.4, 0.6, 0.8, 0.9] {
-        is_protected(part, &beside(part, "class='bulk'", 1_000));
+        let bulk = offender("flood", 2_000.0, "class='bulk'", 1_000);
+        is_protected(part, &beside(part, &[bulk]));
     }
 }
 
 #[test]
 fn a_flood_and_bulk_work_at_once_take_no_more_than_one_of_them() {
     for part in [0.4, 0.9] {
-        let rate = part * 8.0 / 0.002 / 20.0;
-        let offender = |name, micros, class: &str, outstanding: u32| {
-            let terms = format!("{VARIED}\nclass='{class}'");
-            let clients = asks(&format!("outstanding={outstanding}"));
-            tables(name, 1, micros, &terms, &clients)
-        };
-        let text = format!(
-            "warm = 2\nseconds = 6\n{}{}{}",
-            offender("flood", 1_000.0, "interactive", 300),
-            offender("bulk", 2_000.0, "bulk", 500),
-            tables(
-                "quiet",
-                20,
-                2_000.0,
-                "home=0",
-                &asks(&format!("rate={rate:?}"))
-            ),
-        );
-        let outcome = run(1, 8, &text);
+        let flood = offender("flood", 1_000.0, "", 300);
+        let bulk = offender("bulk", 2_000.0, "class='bulk'", 500);
+        let outcome = beside(part, &[flood, bulk]);
         let [quiet, flood, bulk] = ["quiet", "flood", "bulk"].map(|name| of(&outcome, name));
         let told = format!(
             "{part}: {:?} {} {}",
@@ -205,7 +191,7 @@ fn a_flood_and_bulk_work_at_once_take_no_more_than_one_of_them() {
 
 #[test]
 fn a_flood_is_not_starved_by_tables_that_ask_for_all() {
-    let outcome = beside(1.04, "", 600);
+    let outcome = beside(1.04, &[offender("flood", 2_000.0, "", 600)]);
     let flood = of(&outcome, "flood");
     assert!(flood.time_share > 0.04, "{flood:?}");
 }
