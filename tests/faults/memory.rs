@@ -162,8 +162,8 @@ fn a_queue_takes_what_it_has_room_for_without_memory() {
                 None => break,
             }
         }
-        let places = tickets.len();
-        assert!(places >= 16 && places.is_power_of_two(), "{places} places");
+        // At least as many as the first table's flow has room for at first.
+        assert!(tickets.len() >= 4, "{} places", tickets.len());
         assert_eq!((shed.apart, shed.without), (0, 0));
         held.finish(tickets, shed);
     }

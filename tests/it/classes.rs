@@ -50,64 +50,53 @@ fn run(builder: Builder, submit: impl FnOnce(&Executor, &Log)) -> Vec<&'static s
 
 #[test]
 fn bulk_work_gives_way_whoever_says_so() {
-    for bound in [Duration::MAX, Duration::from_secs(1_000)] {
-        let ran = run(builder(1, 1).bulk_wait(Some(bound)), |executor, log| {
-            let interactive = executor.add_table("interactive", log.table());
-            let bulk = executor.add_table_with("bulk", log.table(), BULK);
-            let query = |number: usize| Query::new([number as f32]);
-            log.spawn(executor, bulk, "closure of a bulk table")
-                .detach();
-            executor.search(bulk, query(0)).detach();
-            let urgent = query(1).class(Class::Interactive);
-            executor.search(bulk, urgent).detach();
-            let patient = query(2).class(Class::Bulk);
-            executor.search(interactive, patient).detach();
-            executor.search(interactive, query(3)).detach();
-            log.spawn(executor, interactive, "closure").detach();
-        });
-        let expected = [
-            "query 1",
-            "query 3",
-            "closure",
-            "closure of a bulk table",
-            "query 0",
-            "query 2",
-        ];
-        assert_eq!(ran, expected);
-    }
+    let ran = run(builder(1, 1).bulk_weight(0.0), |executor, log| {
+        let interactive = executor.add_table("interactive", log.table());
+        let bulk = executor.add_table_with("bulk", log.table(), BULK);
+        let query = |number: usize| Query::new([number as f32]);
+        log.spawn(executor, bulk, "closure of a bulk table")
+            .detach();
+        executor.search(bulk, query(0)).detach();
+        let urgent = query(1).class(Class::Interactive);
+        executor.search(bulk, urgent).detach();
+        let patient = query(2).class(Class::Bulk);
+        executor.search(interactive, patient).detach();
+        executor.search(interactive, query(3)).detach();
+        log.spawn(executor, interactive, "closure").detach();
+    });
+    let expected = [
+        "query 1",
+        "query 3",
+        "closure",
+        "closure of a bulk table",
+        "query 0",
+        "query 2",
+    ];
+    assert_eq!(ran, expected);
 }
 
 #[test]
-fn without_a_bound_to_give_way_for_the_classes_are_equal() {
-    let ran = run(
-        builder(1, 1).bulk_wait(Some(Duration::ZERO)),
-        |executor, log| {
-            let bulk = closure_table(executor, "bulk", BULK);
-            let interactive = executor.add_closure_table("interactive", 1);
-            log.spawn(executor, bulk, "first").detach();
-            pass(Instant::now() + Duration::from_millis(1));
-            log.spawn(executor, interactive, "second").detach();
-        },
-    );
-    assert_eq!(ran, ["first", "second"]);
-}
-
-#[test]
-fn bulk_work_that_has_given_way_long_enough_goes_first() {
-    let bound = Duration::from_millis(20);
-    let ran = run(builder(1, 1).bulk_wait(Some(bound)), |executor, log| {
+fn bulk_work_has_its_turns_while_interactive_tasks_wait() {
+    let submit = |executor: &Executor, log: &Log| {
         let bulk = closure_table(executor, "bulk", BULK);
         let interactive = executor.add_closure_table("interactive", 1);
         log.spawn(executor, bulk, "bulk").detach();
-        pass(Instant::now() + 2 * bound);
-        log.spawn(executor, interactive, "interactive").detach();
-    });
-    assert_eq!(ran, ["bulk", "interactive"]);
+        for name in ["first", "second", "third"] {
+            log.spawn(executor, interactive, name).detach();
+        }
+    };
+    let ran = run(builder(1, 1), submit);
+    assert_eq!(ran, ["first", "bulk", "second", "third"]);
+    // What is no number is the default, and what is too little is nothing.
+    let ran = run(builder(1, 1).bulk_weight(f32::NAN), submit);
+    assert_eq!(ran, ["first", "bulk", "second", "third"]);
+    let ran = run(builder(1, 1).bulk_weight(-1.0), submit);
+    assert_eq!(ran, ["first", "second", "third", "bulk"]);
 }
 
 #[test]
 fn a_batch_is_bulk_work_if_all_of_it_is() {
-    let endless = builder(1, 1).bulk_wait(None);
+    let endless = builder(1, 1).bulk_weight(0.0);
     let ran = run(endless, |executor, log| {
         let table = executor.add_table("t", log.table());
         let bulk = |number: usize| Query::new([number as f32]).class(Class::Bulk);

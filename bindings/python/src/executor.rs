@@ -46,7 +46,7 @@ struct Known {
 /// queue_limit, queue_per_worker, table_queue_limit: searches that may wait in a domain, in all, for each of its
 /// workers, of one table.
 /// max_k, max_ef, max_nprobe: the most that one search may ask for.
-/// bulk_wait: seconds for which bulk work gives way.
+/// bulk_weight: the weight of all bulk work while interactive searches wait, 0 to 1; 1/16 unless given.
 /// memory_budget: bytes that copies of tables on other sockets may take.
 /// name: what its threads' names begin with.
 /// Raises `BuildError`; warns with `TopologyWarning`.
@@ -65,7 +65,7 @@ pub(crate) struct PyExecutor {
 impl PyExecutor {
     #[new]
     #[pyo3(signature = (*, max_workers=None, reserve_cores=0, pin=None, level="auto", queue_limit=None, queue_per_worker=None,
-        table_queue_limit=None, max_k=None, max_ef=None, max_nprobe=None, bulk_wait=None, memory_budget=None, name=None))]
+        table_queue_limit=None, max_k=None, max_ef=None, max_nprobe=None, bulk_weight=None, memory_budget=None, name=None))]
     #[expect(clippy::too_many_arguments, reason = "they are Python's keywords")]
     fn new(
         py: Python<'_>,
@@ -79,7 +79,7 @@ impl PyExecutor {
         max_k: Option<usize>,
         max_ef: Option<usize>,
         max_nprobe: Option<usize>,
-        bulk_wait: Option<f64>,
+        bulk_weight: Option<f32>,
         memory_budget: Option<u64>,
         name: Option<String>,
     ) -> PyResult<Self> {
@@ -117,8 +117,13 @@ impl PyExecutor {
         if let Some(tasks) = table_queue_limit {
             builder = builder.table_queue_limit(tasks);
         }
-        if let Some(wait) = bulk_wait {
-            builder = builder.bulk_wait(Some(seconds("bulk_wait", wait)?));
+        if let Some(weight) = bulk_weight {
+            if !(0.0..=1.0).contains(&weight) {
+                return Err(PyValueError::new_err(format!(
+                    "bulk_weight = {weight}; it is 0 to 1"
+                )));
+            }
+            builder = builder.bulk_weight(weight);
         }
         if let Some(bytes) = memory_budget {
             builder = builder.memory_budget(bytes);

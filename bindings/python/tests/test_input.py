@@ -370,5 +370,5 @@ def test_more_settings(flat: chiplet.Flat, rows: Rows) -> None:
         flat.search(rows, threads=0)
     with pytest.raises(chiplet.QueryError, match="63 bits"):
         flat.search(rows[0], k=2**63)
-    with pytest.raises(ValueError, match="bulk_wait = -1"):
-        chiplet.Executor(bulk_wait=-1)
+    with pytest.raises(ValueError, match="bulk_weight = -1"):
+        chiplet.Executor(bulk_weight=-1)

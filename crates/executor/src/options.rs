@@ -27,7 +27,7 @@ settings! {
         /// The table's part of its domain's time when several tables of its class ask for more than there is, relative
         /// to theirs: of two such tables with weights 1 and 3 the second gets three quarters. Without contention it
         /// changes nothing, and it says nothing of tables of the other class:
-        /// [`Builder::bulk_wait`](crate::Builder::bulk_wait) alone decides between the classes.
+        /// [`Builder::bulk_weight`](crate::Builder::bulk_weight) alone decides between the classes.
         ///
         /// Default 1.0. In `0.01..=100.0`, as a `cpu.weight` of 1 to 10,000 to its default of 100 in a Linux cgroup;
         /// other values count as the nearest of these, NaN as the default.

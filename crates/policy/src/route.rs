@@ -11,16 +11,11 @@ use crate::{LeftHome, TableId, is_worth_rebalancing, overflow_domains};
 /// Shorter waits are not compared with other groups': reading what they show costs a cache miss.
 pub(crate) const LONG_WAIT: Duration = Duration::from_micros(200);
 
-/// Of two homes of a table the one where a task of `class` waits less: the power of two choices (Mitzenmacher, IEEE
+/// Of two homes of a table the one whose queue for `class` is shorter: the power of two choices (Mitzenmacher, IEEE
 /// Transactions on Parallel and Distributed Systems 12, 2001).
 #[inline(always)]
-pub fn shorter(
-    loads: &impl PublishedLoads,
-    [first, second]: [usize; 2],
-    class: Class,
-    pace: Pace,
-) -> usize {
-    let wait = |group| loads.wait(group, class, pace);
+pub fn shorter(loads: &impl PublishedLoads, [first, second]: [usize; 2], class: Class) -> usize {
+    let wait = |group| loads.wait(group, class, Pace::Backlogged);
     match first != second && wait(second) < wait(first) {
         true => second,
         false => first,
@@ -37,7 +32,7 @@ pub fn evens_out(
     home: usize,
     (table, class, pace): (TableId, Class, Pace),
 ) -> Option<usize> {
-    if pace == Pace::OverShare || !crossing.is_priced() {
+    if pace == Pace::Backlogged || !crossing.is_priced() {
         return None;
     }
     let at_home = loads.wait(home, class, Pace::Within);
@@ -47,7 +42,8 @@ pub fn evens_out(
     }
 }
 
-/// A group whose queue is so much shorter than that of `home`, where it is so long.
+/// A group whose queue is so much shorter than that of `home`, where it is so long: all of its queue, as those who wait
+/// there would wait longer.
 #[cold]
 fn much_shorter(
     loads: &impl PublishedLoads,
@@ -56,7 +52,7 @@ fn much_shorter(
     class: Class,
     at_home: Duration,
 ) -> Option<usize> {
-    let wait = |group| loads.wait(group, class, Pace::Within);
+    let wait = |group| loads.wait(group, class, Pace::Backlogged);
     let nearest = loads.nearest(home);
     // To another socket only where its own has no other domain.
     let among = match nearest.of_socket() {

@@ -236,7 +236,7 @@ pub fn victim(loads: &impl PublishedLoads, own: usize) -> Option<usize> {
     let overloaded =
         nearest.filter(|&group| loads.is_overloaded_for(group, own) && loads.may_help(own, group));
     // Of queues with nothing but bulk tasks, the nearest.
-    let wait = |group| loads.wait(group, Class::Interactive, Pace::OverShare);
+    let wait = |group| loads.wait(group, Class::Interactive, Pace::Backlogged);
     choose_victim(overloaded.map(|group| (group, wait(group))))
 }
 
@@ -341,7 +341,13 @@ pub fn is_behind(loads: &impl PublishedLoads, own: usize, other: usize, now: Tim
     let (Some(mine), Some(next)) = (loads.next(own), loads.next(other)) else {
         return false;
     };
-    let [own_lag, lag] = [mine, next].map(|next| now.since(next.since));
+    // Bulk work, and what gives way to others here, gives way to theirs.
+    let own_lag = if mine.fair {
+        now.since(mine.since)
+    } else {
+        std::time::Duration::ZERO
+    };
+    let lag = now.since(next.since);
     next.fair
         && lag >= LONG_WAIT
         && is_worth_stealing_while_busy(own_lag, lag, loads.price_on(other, own))

@@ -2,8 +2,8 @@
 
 /// How urgent a task is.
 ///
-/// A bulk task gives way to interactive tasks of all tables for the executor's `Builder::bulk_wait`. It is ordered as
-/// if it had come that much later, so bulk work waits longer, but never without end.
+/// A bulk task gives way to interactive tasks of all tables. While some of those wait, all bulk tasks together get the
+/// time of a table of the executor's `Builder::bulk_weight`, so bulk work waits longer, but goes on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]

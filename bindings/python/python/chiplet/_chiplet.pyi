@@ -136,7 +136,7 @@ class Executor:
         max_k: int | None = None,
         max_ef: int | None = None,
         max_nprobe: int | None = None,
-        bulk_wait: float | None = None,
+        bulk_weight: float | None = None,
         memory_budget: int | None = None,
         name: str | None = None,
     ) -> Self: ...

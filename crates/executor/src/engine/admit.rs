@@ -28,7 +28,7 @@ impl Engine {
     pub(crate) fn route(&self, entry: &TableEntry, at: Time, class: Class) -> usize {
         let (first, second) = entry.state.next_homes(Self::draw(at));
         let homes = [first, second.unwrap_or(first)].map(|home| self.group_of(home));
-        route::shorter(&self.scheduler.groups, homes, class, entry.state.pace())
+        route::shorter(&self.scheduler.groups, homes, class)
     }
 
     /// A number for a choice at `at`. The clock's low digits are as good as a random number here, and need no shared
@@ -60,7 +60,6 @@ impl Engine {
             }
             let terms = Terms {
                 effort: header.effort,
-                patient,
                 ..entry.state.options.terms(class)
             };
             let pushed = self.push(entry, group, terms, task, at);

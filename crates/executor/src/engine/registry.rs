@@ -153,7 +153,7 @@ impl Index {
 pub(crate) struct TableState {
     pub(crate) homes: KeptHomes,
     /// Whether it asks for more than its share of its home's time. Written when that changes.
-    over_share: AtomicBool,
+    is_backlogged: AtomicBool,
     pub(crate) options: KeptOptions,
     /// Workers that the last query that could be split had work for.
     pub(crate) last_units: AtomicU32,
@@ -318,14 +318,14 @@ impl TableState {
     /// Takes note of how fast its tasks come.
     pub(crate) fn note(&self, pace: Pace) {
         if self.pace() != pace {
-            let over_share = pace == Pace::OverShare;
-            self.over_share.store(over_share, Ordering::Relaxed);
+            let is_backlogged = pace == Pace::Backlogged;
+            self.is_backlogged.store(is_backlogged, Ordering::Relaxed);
         }
     }
 
     pub(crate) fn pace(&self) -> Pace {
-        match self.over_share.load(Ordering::Relaxed) {
-            true => Pace::OverShare,
+        match self.is_backlogged.load(Ordering::Relaxed) {
+            true => Pace::Backlogged,
             false => Pace::Within,
         }
     }
@@ -379,7 +379,7 @@ impl Registry {
     ) {
         let state = TableState {
             homes: KeptHomes::new(homes),
-            over_share: AtomicBool::new(false),
+            is_backlogged: AtomicBool::new(false),
             options: KeptOptions::new(options),
             last_units: AtomicU32::new(0),
             place: AtomicU64::new(UNPLACED),

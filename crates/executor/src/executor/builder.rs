@@ -142,14 +142,13 @@ builder! {
         #[doc(hidden)]
         reorder(f64): f64 = Discipline::REORDER,
 
-        /// How long a task of [`Class::Bulk`](crate::Class::Bulk) gives way to interactive ones that wait in the same
-        /// domain. After that it is ordered as if it had come just then. Zero makes the classes equal; with `None` bulk
-        /// work is only done while no interactive task waits, which may be never.
+        /// The weight of all tasks of [`Class::Bulk`](crate::Class::Bulk) together, while interactive ones wait in the
+        /// same domain: they get as much time as an interactive table of this weight
+        /// ([`TableOptions::weight`](crate::TableOptions::weight)) would. Besides, they get all that no interactive
+        /// task waits for. With 0 they get no more than that, which may be nothing.
         ///
-        /// Default 100 ms: four times what a full queue of 100 us queries waits. So bulk work gives
-        /// way to a burst of interactive queries as long as it lasts, and only then to those who come in too fast for
-        /// good.
-        bulk_wait(Option<Duration>): Option<Duration> = Discipline::BULK_WAIT,
+        /// Default 1/16. In `0.0..=1.0`; other values count as the nearest of these, NaN as the default.
+        bulk_weight(f32): f32 = Discipline::BULK_WEIGHT,
 
         /// Windows, thresholds and mapping of placement.
         planner(PlannerConfig): PlannerConfig = PlannerConfig::new(),
@@ -251,7 +250,10 @@ impl Builder {
                 },
                 limit: queue_limit,
                 table_limit,
-                bulk_wait: self.bulk_wait,
+                bulk_weight: match self.bulk_weight.is_nan() {
+                    true => Discipline::BULK_WEIGHT,
+                    false => self.bulk_weight.clamp(0.0, 1.0),
+                },
             },
         };
         let mut group_of_domain = vec![None; topology.domains().len()];

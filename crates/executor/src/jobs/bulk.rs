@@ -35,7 +35,7 @@ use crate::engine::task::{Header, Submitted, Task};
 use crate::engine::worker::Worker;
 use crate::error::{Error, SubmitError};
 use crate::report::{Answer, Record};
-use crate::scheduler::{Refusal, Terms};
+use crate::scheduler::Refusal;
 use crate::sync::{self, Mutex, Step, left_out};
 
 /// Queries of one part, at most. A worker that has a part takes nothing else meanwhile.
@@ -257,10 +257,7 @@ impl<L: Load> BulkTask<L> {
         }
         let entry = bulk.header.entry.clone();
         let (at, class) = (bulk.header.accepted, bulk.header.class);
-        let terms = Terms {
-            patient,
-            ..entry.state.options.terms(class)
-        };
+        let terms = entry.state.options.terms(class);
         let (len, places) = (bulk.len(), engine.places(&entry));
         let is_fed = bulk.work.load.is_fed(places);
         let (longest, weight) = match is_fed {

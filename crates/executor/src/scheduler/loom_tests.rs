@@ -74,7 +74,7 @@ fn scheduler_with(
             reorder: 0.2,
             limit: 8,
             table_limit: 8,
-            bulk_wait: Some(Duration::from_millis(100)),
+            bulk_weight: Discipline::BULK_WEIGHT,
         },
     };
     let (scheduler, locals) = Scheduler::new(rules, specs);

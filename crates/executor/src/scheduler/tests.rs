@@ -60,7 +60,7 @@ fn scheduler(
             reorder: 0.2,
             limit: 100,
             table_limit: 100,
-            bulk_wait: Some(Duration::from_millis(100)),
+            bulk_weight: Discipline::BULK_WEIGHT,
         },
     };
     Scheduler::new(rules, specs)

@@ -54,7 +54,7 @@ impl<T> Group<T> {
     pub fn look(&mut self, now: Time) -> Looked {
         self.show_at(now);
         let outlook = self.queue.outlook(now);
-        let is_old = outlook.waited >= LOOK.as_nanos() as u64;
+        let is_old = outlook.backlog.age >= LOOK.as_nanos() as u64;
         Looked {
             wake: match is_old && self.is_left_to_others() {
                 true => self.wake_one(),

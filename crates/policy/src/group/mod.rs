@@ -363,23 +363,16 @@ impl<T> Group<T> {
             (self.load.waits, self.load.next) = Default::default();
             return self.set_overloaded(false, false);
         }
-        // Two ways, so that the common one needs no outlook in memory.
-        match self.queue.is_plain() {
-            true => self.show_outlook(&self.queue.outlook_of_plain(now), now),
-            false => {
-                let outlook = self.queue.outlook(now);
-                self.show_outlook(&outlook, now)
-            }
-        }
+        self.show_outlook(&self.queue.outlook(now), now)
     }
 
     #[inline(always)]
     fn show_outlook(&mut self, outlook: &Outlook, now: Time) -> bool {
         let (load, steal) = (&mut self.load, &self.crossing.steal);
         load.price = steal.price(&outlook.backlog);
-        load.waits = [outlook.waits, outlook.waits_over];
+        load.waits = [outlook.waits, outlook.waits_backlogged];
         load.next = Some(Next {
-            since: Time::from_nanos(now.as_nanos().saturating_sub(outlook.lag)),
+            since: Time::from_nanos(now.as_nanos().saturating_sub(outlook.backlog.age)),
             fair: outlook.fair,
         });
         let overloaded = |price| is_worth(&outlook.backlog, steal, price);

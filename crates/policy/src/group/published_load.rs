@@ -60,7 +60,7 @@ pub struct PublishedLoad {
 /// The task that is next in a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Next {
-    /// Since when it waits, as its order counts it ([`Outlook::lag`](crate::queue::Outlook::lag)).
+    /// Since when it waits.
     pub since: Time,
     /// Whether others should care: it is an interactive one of a table within its share.
     pub fair: bool,

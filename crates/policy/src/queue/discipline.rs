@@ -1,7 +1,5 @@
 //! How a queue behaves: its bounds, and how far it may leave the order of arrival.
 
-use std::time::Duration;
-
 /// How a group's queue behaves; the same for all groups of an executor.
 #[derive(Clone, Copy, Debug)]
 pub struct Discipline {
@@ -13,8 +11,8 @@ pub struct Discipline {
     pub limit: usize,
     /// Tasks one table may hold of them, unless it has a limit of its own.
     pub table_limit: usize,
-    /// How long a bulk task gives way to interactive ones; `None` is as long as any wait.
-    pub bulk_wait: Option<Duration>,
+    /// While interactive tasks wait, all bulk work together counts as one of their tables of this weight.
+    pub bulk_weight: f32,
 }
 
 /// Queued tasks each worker brings to its group's bound. At 100 us a query a full queue is a wait of 25 ms: beyond that
@@ -26,9 +24,8 @@ impl Discipline {
     /// plain order.
     pub const REORDER: f64 = 0.3;
 
-    /// How long bulk tasks give way by default: four times what a full queue of 100 us queries waits
-    /// ([`QUEUE_PER_WORKER`]).
-    pub const BULK_WAIT: Option<Duration> = Some(Duration::from_millis(100));
+    /// The weight of all bulk work by default.
+    pub const BULK_WEIGHT: f32 = 1.0 / 16.0;
 
     /// How many tasks of one table a worker may run in a row by default, although older ones of other tables wait.
     pub const RUN_LENGTH: u32 = 16;
@@ -41,12 +38,8 @@ impl Discipline {
             reorder: Self::REORDER,
             limit,
             table_limit: Self::usual_table_limit(limit),
-            bulk_wait: Self::BULK_WAIT,
+            bulk_weight: Self::BULK_WEIGHT,
         }
-    }
-
-    pub(super) fn gives_way(&self) -> Duration {
-        self.bulk_wait.unwrap_or(Duration::MAX)
     }
 
     /// The part of `limit` that one table may hold by default: three quarters. The last one is for tables of which

@@ -2,59 +2,51 @@
 
 use std::collections::VecDeque;
 
-use super::flows::NOWHERE;
-use super::ring::Slot;
+use super::relative::OUTLIER;
 use super::service::Service;
+use super::slot::Slot;
 
-/// The buffer of a flood is kept up to so many tasks.
-const KEPT: usize = 16;
+/// The buffer of a flow in which nothing waits is kept if it has room for no more tasks than this.
+const KEPT: usize = 32;
 
 /// A table's tasks of one class.
 pub(super) struct Flow<T> {
-    /// Positions in the ring of its first and its last task, if any waits there.
-    pub(super) first: u32,
-    pub(super) last: u32,
+    /// In order; the first one waits, others may have been taken out.
+    pub(super) slots: VecDeque<Slot<T>>,
     /// Tasks that wait.
-    pub(super) len: u32,
-    /// The worker of the domain that last ran this table.
-    pub(super) worker: Option<u32>,
-    /// Queries of the waiting tasks.
+    pub(super) len: usize,
+    /// Their queries.
     pub(super) queries: u64,
     /// What each of these costs, in nanoseconds; 0 if it is unknown.
     pub(super) cost: u64,
-    /// How far apart they come if their table asks for just its share.
-    pub(super) apart: u64,
-    /// When the task that came last would have come, had its table kept to its share.
-    newest: u64,
     /// The table's weight, as of the last task that came.
     pub(super) weight: f32,
-    /// Whether it has asked for more than its share since it was empty.
-    pub(super) over: bool,
-    /// Its place among flows over their share.
-    pub(super) tag: u64,
-    /// How much longer its tasks have taken than they were charged, in nanoseconds; counted while it is over its share.
-    pub(super) uncharged: i64,
-    /// Its tasks, while it is over its share.
-    pub(super) flood: VecDeque<Slot<T>>,
+    /// So many of its oldest entries in the ring stand for slots that have left.
+    pub(super) skips: usize,
+    /// It is served in turns of its own.
+    pub(super) is_backlogged: bool,
+    /// Far more waits of it than of others, or did when that was seen; until it is empty.
+    pub(super) is_flood: bool,
+    /// Where its next task stands in virtual time.
+    pub(super) tag: u128,
+    /// How much longer its tasks have taken than they were charged, in nanoseconds.
+    uncharged: i64,
     pub(super) service: Service,
 }
 
 impl<T> Flow<T> {
     pub(super) fn new() -> Self {
         Self {
-            first: NOWHERE,
-            last: NOWHERE,
+            slots: VecDeque::new(),
             len: 0,
-            worker: None,
             queries: 0,
             cost: 0,
-            apart: 0,
-            newest: 0,
             weight: 1.0,
-            over: false,
+            skips: 0,
+            is_backlogged: false,
+            is_flood: false,
             tag: 0,
             uncharged: 0,
-            flood: VecDeque::new(),
             service: Service::default(),
         }
     }
@@ -66,85 +58,102 @@ impl<T> Flow<T> {
         self.queries.wrapping_mul(self.cost)
     }
 
-    /// How far a task that takes `nanos` moves the flow's tag on.
-    pub(super) fn step(&self, nanos: u64, workers: u64) -> u64 {
-        let time = nanos as f64 / workers as f64;
-        ((time / f64::from(self.weight)) as u64).max(1)
+    /// When its next task came.
+    #[inline]
+    pub(super) fn since(&self) -> Option<u64> {
+        Some(self.slots.front()?.at)
     }
 
-    /// What the next task is charged: what it is `expected` to take, and what earlier ones were charged too little. If
-    /// those were charged too much, as tasks are that turn out to be dead, it is charged less.
-    pub(super) fn charge(&mut self, expected: u64) -> u64 {
+    /// Adds a task, for which there is room.
+    #[inline(always)]
+    pub(super) fn push(&mut self, slot: Slot<T>) {
+        self.len += 1;
+        self.queries += u64::from(slot.queries);
+        match self.slots.back() {
+            // Its submitter was held up on its way here.
+            Some(last) if last.at > slot.at => {
+                let place = self.slots.partition_point(|other| other.at <= slot.at);
+                self.slots.insert(place, slot);
+            }
+            _ => self.slots.push_back(slot),
+        }
+    }
+
+    /// Takes the oldest task out. Gives how many slots have left with it.
+    #[inline(always)]
+    pub(super) fn pop(&mut self) -> Option<(Slot<T>, usize)> {
+        let slot = self.slots.pop_front()?;
+        self.len -= 1;
+        self.queries -= u64::from(slot.queries);
+        Some((slot, 1 + self.trim()))
+    }
+
+    /// Has its first slot be one that waits. Gives how many have left.
+    #[inline(always)]
+    fn trim(&mut self) -> usize {
+        let mut left = 0;
+        while self.slots.front().is_some_and(|slot| slot.task.is_none()) {
+            self.slots.pop_front();
+            left += 1;
+        }
+        left
+    }
+
+    /// Keeps those slots only that wait.
+    pub(super) fn compact(&mut self) {
+        self.slots.retain(|slot| slot.task.is_some());
+    }
+
+    /// Nothing waits any more: a large buffer is given back.
+    #[inline]
+    pub(super) fn ends(&mut self) {
+        (self.is_backlogged, self.is_flood, self.uncharged) = (false, false, 0);
+        if self.slots.capacity() > KEPT {
+            self.slots = VecDeque::new();
+        }
+    }
+
+    /// One of its tasks was charged as `charged` and took `spent`. One that blocked, or lost its core, is charged as a
+    /// few others at most.
+    #[inline]
+    pub(super) fn settle(&mut self, charged: u64, spent: u64) {
+        let spent = spent.min(charged.saturating_mul(OUTLIER));
+        self.uncharged += spent as i64 - charged as i64;
+    }
+
+    /// Moves its tag on by a task that is `expected` to take so long, and by what earlier ones were charged too little;
+    /// by less if those were charged too much, as tasks are that turn out to be dead. It counts with so many times its
+    /// weight.
+    pub(super) fn charge(&mut self, expected: u64, times: f64) {
         let due = expected.saturating_add_signed(self.uncharged);
         self.uncharged += expected as i64 - due as i64;
-        due
+        let step = due as f64 / (times * f64::from(self.weight));
+        self.tag += (step as u128).max(1);
     }
 
-    /// Takes note of a task that comes at `at`, accepted or not, if the table's tasks come `apart` from each other
-    /// where it asks for just its share. It counts as `lead` too early at most.
-    #[inline]
-    pub(super) fn ask(&mut self, at: u64, apart: u64, lead: u64) {
-        self.newest = self.newest.saturating_add(apart).min(at + lead).max(at);
-    }
-
-    /// By how much the task that came last was too early, as it is at `now`.
-    #[inline]
-    pub(super) fn early(&self, now: u64) -> u64 {
-        self.newest.saturating_sub(now)
-    }
-
-    /// What waits was asked for before anybody knew what it takes; that is `apart` in all.
-    pub(super) fn asked(&mut self, now: u64, apart: u64) {
-        self.newest = now.saturating_add(apart);
-    }
-
-    /// Adds a task to a flood.
-    pub(super) fn append(&mut self, slot: Slot<T>) {
-        self.len += 1;
-        match self.flood.back() {
-            // It has come from another group, or its submitter was held up on its way here.
-            Some(last) if last.at > slot.at => {
-                let place = self.flood.partition_point(|other| other.at <= slot.at);
-                self.flood.insert(place, slot);
-            }
-            _ => self.flood.push_back(slot),
-        }
-    }
-
-    /// The next task of a flood.
-    pub(super) fn pop(&mut self) -> Option<Slot<T>> {
-        let slot = self.flood.pop_front()?;
-        self.len -= 1;
-        if self.flood.is_empty() && self.flood.capacity() > KEPT {
-            self.flood = VecDeque::new();
-        }
-        Some(slot)
-    }
-
-    /// Looks at tasks of a flood from the one of that number on, as many as there are `steps`, and takes those out for
-    /// which `dead` holds, which are counted as waiting still. True if it has come to the end; else `at` is where to go
-    /// on.
+    /// Looks at its slots from the one of that number on, as many as there are `steps`, and takes those tasks out for
+    /// which `dead` holds. `at` is where to go on: after its last slot if it has come to the end. Gives how many slots
+    /// have left at its beginning.
     pub(super) fn extract(
         &mut self,
         at: &mut usize,
         steps: &mut usize,
         mut dead: impl FnMut(&T) -> bool,
-        mut out: impl FnMut(Slot<T>),
-    ) -> bool {
+        mut out: impl FnMut(T, &Slot<T>),
+    ) -> usize {
         // Some of those that were looked at may have left since.
-        let first = (*at).min(self.flood.len());
-        let end = self.flood.len().min(first.saturating_add(*steps));
+        let first = (*at).min(self.slots.len());
+        let end = self.slots.len().min(first.saturating_add(*steps));
         *steps -= end - first;
-        let mut living = first;
-        for at in first..end {
-            let is_dead = self.flood[at].task.as_ref().is_some_and(&mut dead);
-            if !is_dead {
-                self.flood.swap(living, at);
-                living += 1;
+        for slot in self.slots.range_mut(first..end) {
+            if let Some(task) = slot.task.take_if(|task| dead(task)) {
+                self.len -= 1;
+                self.queries -= u64::from(slot.queries);
+                out(task, slot);
             }
         }
-        self.flood.drain(living..end).for_each(&mut out);
-        *at = living;
-        living == self.flood.len()
+        let left = self.trim();
+        *at = end.saturating_sub(left);
+        left
     }
 }

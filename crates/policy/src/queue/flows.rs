@@ -12,7 +12,7 @@ use crate::TableId;
 /// Where a table's flows lie, until that is forgotten.
 pub(super) type Place = u32;
 
-/// No place, and no position in a ring.
+/// No place.
 pub(super) const NOWHERE: Place = u32::MAX;
 
 /// No table: that of a row whose table is forgotten.
@@ -93,7 +93,12 @@ impl<T> Flows<T> {
         let row = Row::of(table);
         let place = match self.free.pop() {
             Some(place) => {
-                self.list[place as usize] = row;
+                let old = std::mem::replace(&mut self.list[place as usize], row);
+                let flows = self.list[place as usize].flows.iter_mut();
+                // Entries of the ring may stand for tasks that this place had before.
+                flows
+                    .zip(old.flows)
+                    .for_each(|(flow, old)| flow.skips = old.skips);
                 place
             }
             None => {
@@ -116,7 +121,7 @@ impl<T> Flows<T> {
         let intake = row.intake;
         for flow in &mut row.flows {
             debug_assert_eq!(flow.len, 0, "a table retires after its last task");
-            flow.flood = Default::default();
+            flow.slots = Default::default();
         }
         self.free.push(place);
         Some(intake)

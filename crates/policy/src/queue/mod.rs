@@ -1,8 +1,8 @@
 //! A group's queue: what it accepts and counts, which class is next, and how long what waits will take.
 //!
-//! Interactive and bulk tasks wait in an order of their own each (`queue/order/mod.rs`). A bulk task is next when no
-//! interactive one waits, or when it came [`Discipline::bulk_wait`] before the first of those: its key counts as that
-//! much later. So bulk work gives way for that long and no longer.
+//! Interactive and bulk tasks wait in an order of their own each (`queue/order.rs`). A bulk task is next when no
+//! interactive one waits. While some do, all bulk work together counts as one more of their tables, whose weight is
+//! [`Discipline::bulk_weight`]: of so much work as that gets by its weight, the bulk task that is next is a part.
 //!
 //! The queue is plain data under its group's lock; nothing here blocks or wakes, or asks what time it is. All memory
 //! that a waiting task needs here is reserved before it is accepted, and taking it out again needs none: a queue that
@@ -11,7 +11,6 @@
 //! Every [`Time`] comes in from outside. So a simulator may make it up, and equal calls give equal answers.
 //!
 //! ```
-//! use std::time::Duration;
 //! use chiplet_policy::{TableId, Time};
 //! use chiplet_policy::queue::{Discipline, Queue, Run, Terms};
 //!
@@ -20,7 +19,7 @@
 //!     reorder: 0.3,
 //!     limit: 1_000,
 //!     table_limit: 750,
-//!     bulk_wait: Some(Duration::from_millis(100)),
+//!     bulk_weight: Discipline::BULK_WEIGHT,
 //! };
 //! let mut queue = Queue::new(discipline, 8);
 //! let table = TableId { slot: 0, generation: 0 };
@@ -42,14 +41,14 @@ mod outlook;
 mod relative;
 mod ring;
 mod service;
+mod slot;
 mod terms;
 #[cfg(test)]
 mod tests;
 mod transfer;
+mod turns;
 mod underway;
 mod weights;
-
-use std::time::Duration;
 
 use chiplet_table::Class;
 
@@ -58,9 +57,9 @@ pub use discipline::{Discipline, QUEUE_PER_WORKER};
 pub use effort::Effort;
 use flows::{Flows, NOWHERE, Place};
 pub use intake::{InVain, Intake};
-use order::{Crowd, Front, Order, Taker};
+use order::{Front, Order};
 pub use outlook::Outlook;
-use ring::SearchAt;
+use slot::SearchAt;
 pub use terms::{Run, Terms};
 pub use transfer::Moved;
 pub use underway::Underway;
@@ -71,10 +70,10 @@ pub(crate) type Parts<T> = Vec<(T, u32)>;
 /// How fast a table's tasks come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
-    /// The table asks for its share of the domain's time at most.
+    /// They are served in order of arrival.
     Within,
-    /// It has asked for more for some time.
-    OverShare,
+    /// The table's flow is backlogged: it is served in turns, after those of which little waits.
+    Backlogged,
 }
 
 /// Why a task was not accepted.
@@ -115,8 +114,11 @@ pub struct Queue<T> {
     in_vain: u64,
     closed: bool,
     refuses: bool,
-    /// With fewer tasks the queue is open and not even half full.
+    /// With no more tasks than this there are places for whoever has not too many: the queue is open, and not in its
+    /// last quarter.
     easy: usize,
+    /// Nanoseconds of work that bulk tasks may do while interactive ones wait: what their weight has brought them.
+    credit: f64,
 }
 
 impl<T> Queue<T> {
@@ -133,6 +135,7 @@ impl<T> Queue<T> {
             closed: false,
             refuses: false,
             easy: 0,
+            credit: 0.0,
         };
         queue.set_workers(workers);
         queue
@@ -153,7 +156,7 @@ impl<T> Queue<T> {
     pub fn set_workers(&mut self, workers: usize) {
         self.workers = workers as u32;
         for order in &mut self.orders {
-            order.set_workers(&mut self.flows, self.workers);
+            order.set_workers(self.workers);
         }
         self.set_easy();
     }
@@ -161,7 +164,7 @@ impl<T> Queue<T> {
     fn set_easy(&mut self) {
         self.easy = match self.refuses || self.is_vacant() {
             true => 0,
-            false => self.discipline.limit / 2,
+            false => self.discipline.limit - self.discipline.limit.div_ceil(4),
         };
     }
 
@@ -192,54 +195,12 @@ impl<T> Queue<T> {
         task: T,
         at: Time,
     ) -> Result<Pace, (Refusal, T)> {
-        match self.plain_place(table, terms) {
-            Some(place) => {
-                let queries = u64::from(terms.queries);
-                self.flows.list[place as usize].intake.accepted += queries;
-                let order = &mut self.orders[Class::Interactive as usize];
-                let alone = Crowd::default();
-                Ok(order.append_within(&mut self.flows, place, task, terms, at.as_nanos(), alone))
-            }
-            None => self.push_where_more_matters(table, terms, task, at),
-        }
-    }
-
-    /// Where the flow of `table` is, if its task only has to be appended to it: the queue is [plain](Queue::is_plain)
-    /// and less than half full, the table is known and has places left, and there is memory.
-    #[inline(always)]
-    fn plain_place(&self, table: TableId, terms: &Terms) -> Option<Place> {
-        let place = terms.place?;
-        let row = self.flows.list.get(place as usize)?;
-        let order = &self.orders[Class::Interactive as usize];
-        let flow = &row.flows[Class::Interactive as usize];
-        let limit = terms.limit.unwrap_or(self.discipline.table_limit);
-        let is_plain = row.table == table
-            && terms.class == Class::Interactive
-            && order.len() < self.easy
-            && (flow.len as usize) < limit
-            && self.is_plain()
-            && order.has_room();
-        is_plain.then_some(place)
-    }
-
-    #[inline(never)]
-    fn push_where_more_matters(
-        &mut self,
-        table: TableId,
-        terms: &Terms,
-        task: T,
-        at: Time,
-    ) -> Result<Pace, (Refusal, T)> {
-        let queries = u64::from(terms.queries);
-        match self.accept(table, terms, 1, queries) {
+        match self.accept(table, terms, 1, terms.queries.into()) {
             Ok(place) => {
                 let task = std::iter::once((task, terms.queries));
                 Ok(self.append(place, terms, task, at))
             }
-            Err(refusal) => {
-                self.note_refused(refusal, table, terms, queries, at);
-                Err((refusal, task))
-            }
+            Err(refusal) => Err((refusal, task)),
         }
     }
 
@@ -252,43 +213,20 @@ impl<T> Queue<T> {
         tasks: Parts<T>,
         at: Time,
     ) -> Result<Pace, (Refusal, Parts<T>)> {
+        if tasks.is_empty() {
+            return Ok(Pace::Within);
+        }
         let weight = tasks.iter().map(|&(_, queries)| u64::from(queries)).sum();
-        let place = match self.accept(table, terms, tasks.len(), weight) {
-            Ok(place) => place,
-            Err(refusal) => {
-                self.note_refused(refusal, table, terms, weight, at);
-                return Err((refusal, tasks));
-            }
-        };
-        Ok(self.append(place, terms, tasks.into_iter(), at))
-    }
-
-    /// What is refused for want of places was asked for, too: by that a table that floods is told from one that keeps
-    /// as many tasks waiting as there are places for.
-    #[cold]
-    fn note_refused(
-        &mut self,
-        refusal: Refusal,
-        table: TableId,
-        terms: &Terms,
-        queries: u64,
-        at: Time,
-    ) {
-        let is_asked_once = !terms.goes_on && !terms.patient;
-        let is_full = matches!(refusal, Refusal::GroupFull | Refusal::TableFull);
-        if is_full
-            && is_asked_once
-            && let Some(place) = self.flows.find(table)
-        {
-            let crowd = self.crowd(terms.class, 1);
-            let order = &mut self.orders[terms.class as usize];
-            order.note_refused(&mut self.flows, place, queries, at.as_nanos(), crowd);
+        match self.accept(table, terms, tasks.len(), weight) {
+            Ok(place) => Ok(self.append(place, terms, tasks.into_iter(), at)),
+            Err(refusal) => Err((refusal, tasks)),
         }
     }
 
     /// Makes room for so many tasks of `table` and counts them as `weight` accepted ones, or says why not. Gives the
     /// place of the table's flows. Whatever has to grow is grown before anything is changed, so that a refusal for want
     /// of memory leaves the queue as it was; at most the table has got empty flows.
+    #[inline(always)]
     fn accept(
         &mut self,
         table: TableId,
@@ -296,16 +234,9 @@ impl<T> Queue<T> {
         tasks: usize,
         weight: u64,
     ) -> Result<Place, Refusal> {
-        let exceeds = |waiting: usize, limit: usize| limit.saturating_sub(waiting) < tasks;
-        if self.refuses && (self.is_empty() || !terms.goes_on) {
-            return Err(Refusal::Closed);
-        }
-        if self.is_vacant() {
-            return Err(Refusal::Vacant);
-        }
-        let waiting = self.len();
-        if exceeds(waiting, self.discipline.limit) {
-            return Err(Refusal::GroupFull);
+        let is_easy = self.easy.saturating_sub(self.len()) >= tasks;
+        if !is_easy {
+            self.check(terms, tasks)?;
         }
         let known = terms.place.unwrap_or(NOWHERE);
         let Ok(place) = self.flows.find_or_add(table, known) else {
@@ -313,9 +244,9 @@ impl<T> Queue<T> {
         };
         let row = &self.flows.list[place as usize];
         // The limit is that of both classes together.
-        let own = (row.flows[0].len + row.flows[1].len) as usize;
+        let own = row.flows[0].len + row.flows[1].len;
         let limit = terms.limit.unwrap_or(self.discipline.table_limit);
-        if exceeds(own, limit) || !self.has_place(own, limit, tasks) {
+        if limit.saturating_sub(own) < tasks || !is_easy && !self.has_place(own, limit, tasks) {
             return Err(Refusal::TableFull);
         }
         let order = &mut self.orders[terms.class as usize];
@@ -324,6 +255,21 @@ impl<T> Queue<T> {
         }
         self.flows.list[place as usize].intake.accepted += weight;
         Ok(place)
+    }
+
+    /// Whether the queue accepts so many tasks, whosever they are.
+    #[inline(never)]
+    fn check(&self, terms: &Terms, tasks: usize) -> Result<(), Refusal> {
+        if self.refuses && (self.is_empty() || !terms.goes_on) {
+            return Err(Refusal::Closed);
+        }
+        if self.is_vacant() {
+            return Err(Refusal::Vacant);
+        }
+        match self.discipline.limit.saturating_sub(self.len()) < tasks {
+            true => Err(Refusal::GroupFull),
+            false => Ok(()),
+        }
     }
 
     /// [`Discipline::has_place`] for so many more tasks of a table of which `own` wait.
@@ -339,7 +285,7 @@ impl<T> Queue<T> {
 
     /// Tables of which tasks wait; one counts twice if tasks of both classes do.
     fn tables(&self) -> usize {
-        let flows = self.orders.iter().map(|order| order.tally.flows as usize);
+        let flows = self.orders.iter().map(|order| order.weights.flows as usize);
         flows.sum()
     }
 
@@ -349,35 +295,16 @@ impl<T> Queue<T> {
     }
 
     /// Adds tasks that have been accepted.
+    #[inline(always)]
     fn append(
         &mut self,
         place: Place,
         terms: &Terms,
-        tasks: impl ExactSizeIterator<Item = (T, u32)>,
+        tasks: impl Iterator<Item = (T, u32)>,
         at: Time,
     ) -> Pace {
-        let crowd = self.crowd(terms.class, tasks.len());
-        let [interactive, bulk] = &mut self.orders;
-        let (order, other) = match terms.class {
-            Class::Interactive => (interactive, bulk),
-            Class::Bulk => (bulk, interactive),
-        };
-        if other.is_alone_over() {
-            other.judge_suspect(&mut self.flows, at.as_nanos(), crowd);
-        }
-        order.append(&mut self.flows, place, tasks, terms, at.as_nanos(), crowd)
-    }
-
-    /// What the last of so many tasks of this class meets. In a queue that is more than half full nobody who fills it
-    /// goes before those who do not.
-    fn crowd(&self, class: Class, came: usize) -> Crowd {
-        let waiting = (self.len() + came).saturating_sub(1);
-        let is_crowded = waiting > self.discipline.limit / 2;
-        Crowd {
-            much: is_crowded.then(|| waiting / (2 * self.tables()).max(1)),
-            is_mixed: self.orders[1 - class as usize].len() > 0,
-            is_low: waiting <= self.discipline.limit / 4,
-        }
+        let order = &mut self.orders[terms.class as usize];
+        order.push(&mut self.flows, place, tasks, terms, at.as_nanos())
     }
 
     /// Takes note of how long the last task of `run` took, at home or away, whose table's flow is at `place`.
@@ -393,7 +320,12 @@ impl<T> Queue<T> {
                 let flow = &mut self.flows[(place, run.class as usize)];
                 order.learn(flow, run, &took, away);
             }
-            None => order.not_begun(&mut self.flows, place, run),
+            None => {
+                order.not_begun(&mut self.flows, place, run);
+                if run.class == Class::Bulk {
+                    self.credit = (self.credit + run.charged as f64).min(0.0);
+                }
+            }
         }
         if run.missed {
             self.count_in_vain(place, run.class, run.queries.into(), run.effort);
@@ -412,12 +344,10 @@ impl<T> Queue<T> {
     pub fn take(&mut self, worker: Option<usize>, run: &mut Run, now: Time) -> Option<T> {
         let last = run.last(&self.flows);
         self.learn(run, last, worker.is_none());
-        let worker = worker.map(|worker| worker as u32);
-        let taker = Taker { worker, last };
         let [interactive, bulk] = &mut self.orders;
-        let task = match interactive.is_plain() && bulk.len() == 0 {
-            true => interactive.take_within(&mut self.flows, taker, run, now)?,
-            false => self.take_of_all(taker, run, now)?,
+        let task = match bulk.len() {
+            0 => interactive.take(&mut self.flows, last, run, now)?,
+            _ => self.take_of_both(last, run, now)?,
         };
         if run.effort.is_some() {
             run.expected = match self.is_empty() {
@@ -428,65 +358,34 @@ impl<T> Queue<T> {
         Some(task)
     }
 
-    /// Whether only interactive tasks wait, and only of tables that are not even suspected to ask for more than their
-    /// share.
-    #[inline]
-    pub(crate) fn is_plain(&self) -> bool {
-        let [interactive, bulk] = &self.orders;
-        interactive.is_plain() && !interactive.is_alone_over() && bulk.len() == 0
-    }
-
-    /// The next task where bulk tasks wait, or some of tables over their share.
-    #[cold]
-    fn take_of_all(&mut self, taker: Taker, run: &mut Run, now: Time) -> Option<T> {
-        let fronts = self.fronts(now.as_nanos());
-        let (class, front) = self.next(fronts)?;
-        // A class that never goes before another takes no part of what flows over their quota get at least.
-        let has_over = |class: &Class| {
-            self.orders[*class as usize].has_over() && self.place(*class, 0) < u64::MAX
-        };
-        let classes = Class::ALL.iter().filter(|class| has_over(class)).count();
-        let order = &mut self.orders[class as usize];
-        match front.over {
-            true => order.take_over(
-                &mut self.flows,
-                (front, classes.max(1) as u64),
-                taker,
-                run,
-                now,
-            ),
-            false => order.take_within(&mut self.flows, taker, run, now),
+    /// The next task where bulk ones wait.
+    #[inline(never)]
+    fn take_of_both(&mut self, last: Place, run: &mut Run, now: Time) -> Option<T> {
+        let [interactive, bulk] = &mut self.orders;
+        let (is_contended, weights) = (interactive.len() > 0, interactive.weights.sum);
+        if !is_contended || self.credit > 0.0 {
+            let task = bulk.take(&mut self.flows, last, run, now)?;
+            self.credit = match is_contended {
+                true => self.credit - run.charged as f64,
+                false => 0.0,
+            };
+            return Some(task);
         }
+        let task = interactive.take(&mut self.flows, last, run, now)?;
+        let weight = f64::from(self.discipline.bulk_weight);
+        self.credit += run.charged as f64 * weight / weights;
+        Some(task)
     }
 
-    /// Which class is next, and its front.
-    fn next(&self, [interactive, bulk]: [Option<Front>; 2]) -> Option<(Class, Front)> {
-        match (interactive, bulk) {
-            (Some(front), Some(bulk)) if front.key <= self.due(bulk) => {
-                Some((Class::Interactive, front))
-            }
-            (Some(front), None) => Some((Class::Interactive, front)),
-            (_, bulk) => Some((Class::Bulk, bulk?)),
-        }
-    }
-
-    fn fronts(&self, now: u64) -> [Option<Front>; 2] {
-        [0, 1].map(|class: usize| self.orders[class].front(&self.flows, now))
-    }
-
-    /// When a bulk task counts as having come, among interactive ones.
-    fn due(&self, bulk: Front) -> u64 {
-        self.place(Class::Bulk, bulk.key)
-    }
-
-    /// The place among all tasks of one of `class` that has `key` among those.
-    fn place(&self, class: Class, key: u64) -> u64 {
-        let gives_way = match class {
-            Class::Interactive => Duration::ZERO,
-            Class::Bulk => self.discipline.gives_way(),
+    /// The task that is next in order, but for bulk ones whose weight lets them go before interactive ones.
+    #[inline(always)]
+    fn front(&self) -> Option<(Class, Front)> {
+        let class = match self.orders[Class::Interactive as usize].len() {
+            0 => Class::Bulk,
+            _ => Class::Interactive,
         };
-        let gives_way = u64::try_from(gives_way.as_nanos());
-        key.saturating_add(gives_way.unwrap_or(u64::MAX))
+        let front = self.orders[class as usize].front(&self.flows)?;
+        Some((class, front))
     }
 
     /// `table` has another index from `at` on: how long a task of it takes is not known. Its mean cost is believed

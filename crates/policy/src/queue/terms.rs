@@ -6,8 +6,8 @@ use chiplet_table::Class;
 
 use super::Effort;
 use super::flows::{Flows, NOWHERE, Place};
-use super::ring::Slot;
 use super::service::Took;
+use super::slot::Slot;
 use crate::{TableId, Time};
 
 /// On which terms a task waits.
@@ -26,9 +26,6 @@ pub struct Terms {
     /// The task goes on with work of which a part has been accepted before. A closed queue takes it while others wait
     /// there: whoever runs those runs it, too. With nobody else there it has to make way for nobody.
     pub goes_on: bool,
-    /// Its caller waits for a place: a task that is refused comes again, so its refusals say nothing of how much is
-    /// asked for.
-    pub patient: bool,
     /// Where the queue keeps what it knows of the table ([`Queue::place_of`](super::Queue::place_of)), as far as the
     /// caller knows: then the queue need not look the table up.
     pub place: Option<u32>,
@@ -43,7 +40,6 @@ impl Default for Terms {
             queries: 1,
             effort: None,
             goes_on: false,
-            patient: false,
             place: None,
         }
     }
@@ -58,10 +54,8 @@ pub struct Run {
     pub(super) class: Class,
     pub(super) queries: u32,
     pub(super) effort: Option<Effort>,
-    /// How long the task was taken to last, in nanoseconds, if its table is over its share.
-    pub(super) charged: Option<u64>,
-    /// The task before it was of the same table.
-    pub(super) follows: bool,
+    /// How long the task was taken to last, in nanoseconds.
+    pub(super) charged: u64,
     /// Tasks of the table that may follow.
     pub(super) left: u32,
     at: At,
@@ -92,8 +86,7 @@ impl Default for Run {
             class: Class::Interactive,
             queries: 0,
             effort: None,
-            charged: None,
-            follows: false,
+            charged: 0,
             left: 0,
             at: At::Nothing,
             began: 0,
@@ -115,24 +108,24 @@ impl Run {
         }
     }
 
-    /// Says that a task of `table` has been taken at `now`, after one from `last`. `length` is how many of one table
-    /// may follow each other.
+    /// Says that a task of `table`, whose flow is at `place`, has been taken at `now`, after one from `last`. `length` is
+    /// how many of one table may follow each other.
     #[inline(always)]
     pub(super) fn begin<T>(
         &mut self,
-        (table, last): (TableId, Place),
-        (slot, charged): (&Slot<T>, Option<u64>),
+        (table, place, last): (TableId, Place, Place),
+        slot: &Slot<T>,
+        charged: u64,
         class: Class,
         length: u32,
         now: Time,
     ) {
-        self.follows = slot.flow == last;
-        self.left = match self.follows && self.left > 0 {
+        self.left = match place == last && self.left > 0 {
             true => self.left - 1,
             false => length.saturating_sub(1),
         };
         self.table = table;
-        self.place = slot.flow;
+        self.place = place;
         self.class = class;
         self.queries = slot.queries;
         self.effort = slot.effort;

@@ -3,7 +3,7 @@
 use chiplet_table::Class;
 
 use super::flows::NOWHERE;
-use super::ring::{SearchAt, Slot};
+use super::slot::{SearchAt, Slot};
 use super::{Queue, Terms};
 use crate::{TableId, Time};
 
@@ -40,15 +40,18 @@ impl<T> Queue<T> {
         let mut is_through = true;
         while let Some(order) = self.orders.get_mut(self.searched.order) {
             let at = &mut self.searched;
-            let leaves = |table, _, slot: Slot<T>| {
+            let leaves = |table, _, task, slot: &Slot<T>| {
                 leaving.push((table, slot.queries));
-                out.extend(slot.task.map(|task| (table, task)));
+                out.push((table, task));
             };
             is_through = order.extract(&mut self.flows, at, &mut steps, &mut dead, leaves);
             if !is_through {
                 break;
             }
-            *at = SearchAt::of(at.order + 1);
+            *at = SearchAt {
+                order: at.order + 1,
+                ..SearchAt::default()
+            };
         }
         if is_through {
             self.searched = SearchAt::default();
@@ -64,7 +67,7 @@ impl<T> Queue<T> {
         let mut out = Vec::new();
         for (class, order) in Class::ALL.into_iter().zip(&mut self.orders) {
             let (mut from, mut steps) = (SearchAt::default(), usize::MAX);
-            let moves = |table, weight, slot: Slot<T>| {
+            let moves = |table, weight, task, slot: &Slot<T>| {
                 let terms = Terms {
                     class,
                     weight,
@@ -72,13 +75,12 @@ impl<T> Queue<T> {
                     effort: slot.effort,
                     ..Terms::default()
                 };
-                let at = Time::from_nanos(slot.at);
-                out.extend(slot.task.map(|task| Moved {
+                out.push(Moved {
                     table,
                     terms,
-                    at,
+                    at: Time::from_nanos(slot.at),
                     task,
-                }));
+                });
             };
             order.extract(&mut self.flows, &mut from, &mut steps, |_| true, moves);
         }
@@ -89,13 +91,6 @@ impl<T> Queue<T> {
     /// to, so memory that the system refuses ends the process here, as it does by default. Looks at all that waits.
     pub fn adopt(&mut self, mut moved: Vec<Moved<T>>) {
         moved.sort_by_key(|moved| moved.at);
-        let Some(last) = moved.last().map(|moved| moved.at.as_nanos()) else {
-            return;
-        };
-        for class in Class::ALL {
-            let crowd = self.crowd(class, 1);
-            self.orders[class as usize].judge_suspect(&mut self.flows, last, crowd);
-        }
         let mut slots = Class::ALL.map(|_| Vec::new());
         for Moved {
             table,
@@ -107,8 +102,13 @@ impl<T> Queue<T> {
             let Ok(place) = self.flows.find_or_add(table, NOWHERE) else {
                 std::process::abort()
             };
-            let slot = Slot::new(task, at.as_nanos(), place, terms.queries, terms.effort);
-            slots[terms.class as usize].push((slot, terms.weight));
+            let slot = Slot {
+                task: Some(task),
+                at: at.as_nanos(),
+                queries: terms.queries,
+                effort: terms.effort,
+            };
+            slots[terms.class as usize].push((place, terms.weight, slot));
         }
         for (order, slots) in self.orders.iter_mut().zip(slots) {
             order.adopt(&mut self.flows, slots);

@@ -3,7 +3,7 @@
 use chiplet_table::Class;
 
 use super::Queue;
-use super::order::TOO_FAST;
+use super::order::BURST;
 use crate::Time;
 
 /// A task that runs in pieces, on whoever takes the next one.
@@ -23,16 +23,15 @@ impl<T> Queue<T> {
     ///
     /// A piece stands where a task would. It came when its task came, and a bulk one gives way. So what has been
     /// started goes before what came later, and ends soon. But a task that has kept several workers for long asks for
-    /// more than its share, like a table that floods: its next piece is due only now, and whatever has come by now goes
-    /// before it.
+    /// more than a burst, like a table that floods: whatever has come by now goes before its next piece.
     pub fn goes_before(&self, task: &Underway, now: Time) -> bool {
-        let at = now.as_nanos();
-        let fronts = self.fronts(at);
-        let Some((class, front)) = self.next(fronts) else {
+        let Some((class, front)) = self.front() else {
             return false;
         };
-        let is_long = now.since(task.began) > TOO_FAST;
-        let came = if is_long { now } else { task.came };
-        self.place(class, front.key) < self.place(task.class, came.as_nanos())
+        if class != task.class {
+            return task.class == Class::Bulk;
+        }
+        let is_long = now.since(task.began) > BURST;
+        is_long || !front.is_backlogged && front.since < task.came.as_nanos()
     }
 }

@@ -215,7 +215,7 @@ impl<'a> Engine<'a> {
             reorder: settings.reorder,
             limit,
             table_limit: Discipline::usual_table_limit(limit),
-            bulk_wait: settings.bulk_wait,
+            bulk_weight: settings.bulk_weight,
         };
         for (domain, spec) in topology.domains().iter().enumerate() {
             let per_group = per_group(spec.cores.len());

@@ -65,7 +65,7 @@ pub(super) fn table_id(table: u32) -> TableId {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Known {
     /// It asked for more than its share.
-    pub(super) over_share: bool,
+    pub(super) is_backlogged: bool,
     /// Units that it was cut into.
     pub(super) units: u32,
 }

@@ -35,7 +35,7 @@ impl Engine<'_> {
             |engine, group, _, query| engine.push(group, query),
         );
         match placed {
-            Ok(Some(pace)) => self.known[table as usize].over_share = pace == Pace::OverShare,
+            Ok(Some(pace)) => self.known[table as usize].is_backlogged = pace == Pace::Backlogged,
             Ok(None) => {}
             Err(unplaced) => {
                 let home = &mut self.groups[unplaced.home].state;
@@ -53,8 +53,8 @@ impl Engine<'_> {
     }
 
     fn pace_of(&self, table: u32) -> Pace {
-        match self.known[table as usize].over_share {
-            true => Pace::OverShare,
+        match self.known[table as usize].is_backlogged {
+            true => Pace::Backlogged,
             false => Pace::Within,
         }
     }
@@ -91,7 +91,7 @@ impl Engine<'_> {
                 let homes = &self.balancer.homes[table as usize];
                 let homes = [draw, draw.wrapping_add(1)].map(|draw| homes.pick(draw));
                 let homes = homes.map(|home| self.group_of(home));
-                route::shorter(&self.groups, homes, class, self.pace_of(table))
+                route::shorter(&self.groups, homes, class)
             }
         }
     }

@@ -89,8 +89,8 @@ pub struct Settings {
     pub reorder: f64,
     /// Tasks that may wait for each worker of a domain.
     pub queue_per_worker: usize,
-    /// How long bulk tasks give way to interactive ones.
-    pub bulk_wait: Option<Duration>,
+    /// The weight of all bulk work while interactive tasks wait.
+    pub bulk_weight: f32,
     /// Bytes that copies of tables' memory may take beyond one of each.
     pub memory_budget: u64,
     /// Between two looks of the planner.
@@ -105,7 +105,7 @@ impl Default for Settings {
             split: SplitConfig::default(),
             reorder: Discipline::REORDER,
             queue_per_worker: chiplet_policy::queue::QUEUE_PER_WORKER,
-            bulk_wait: Discipline::BULK_WAIT,
+            bulk_weight: Discipline::BULK_WEIGHT,
             memory_budget: 0,
             tick: Duration::from_secs(1),
         }

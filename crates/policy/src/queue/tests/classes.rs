@@ -38,20 +38,48 @@ fn a_flood_of_bulk_work_hardly_delays_an_interactive_table() {
 }
 
 #[test]
-fn bulk_work_waits_for_a_bounded_time() {
-    // Two interactive tables that ask for more than there is, neither for more than its share: they wait for each
-    // other.
-    let interactive = source(1.0, 0.6);
-    let bulk = source(1.0, 0.05).bulk();
-    let mut simulation = Simulation::new(1, &[interactive, interactive, bulk]);
-    for second in 1..30 {
-        let served = simulation.run_until(second * SECOND);
-        let others = served[0].longest().max(served[1].longest());
-        let longest = served[2].longest();
-        let bound = others + DISCIPLINE.gives_way() + 10 * MILLI;
-        assert!(longest <= bound, "{longest:?} in second {second}");
-        assert!(second == 1 || served[2].waits.len() >= 15);
+fn bulk_work_gets_the_part_of_a_table_of_its_weight_while_interactive_tasks_wait() {
+    for (weight, part) in [
+        (1.0 / 16.0, 1.0 / 33.0),
+        (0.5, 0.2),
+        (1.0, 1.0 / 3.0),
+        (0.0, 0.0),
+    ] {
+        let discipline = Discipline {
+            bulk_weight: weight,
+            ..DISCIPLINE
+        };
+        // Two interactive tables that keep tasks waiting, and bulk ones.
+        let keeps = source(1.0, 1.0).keeping(20);
+        let sources = [keeps, keeps, keeps.bulk(), keeps.bulk()];
+        let mut simulation = Simulation::with(discipline, 2, &sources);
+        simulation.run_until(2 * SECOND);
+        let served = simulation.run_until(12 * SECOND);
+        let [one, other, bulk, more] = [0, 1, 2, 3].map(|at: usize| served[at].time.as_secs_f64());
+        let got = (bulk + more) / 20.0;
+        assert!((got - part).abs() < 0.01, "weight {weight}: {got}");
+        assert!(one + other + bulk + more > 19.9, "nobody idles");
     }
+}
+
+#[test]
+fn a_lone_bulk_task_soon_has_its_turn_and_then_pays_for_it() {
+    // A table that keeps tasks waiting, and one client of bulk work.
+    let sources = [
+        source(1.0, 1.0).keeping(20),
+        source(1.0, 1.0).bulk().keeping(1),
+    ];
+    let mut simulation = Simulation::new(1, &sources);
+    simulation.run_until(SECOND);
+    let served = simulation.run_until(11 * SECOND);
+    let part = served[1].time.as_secs_f64() / 10.0;
+    assert!((0.05..0.065).contains(&part), "{part}");
+    // 17 tasks of 2 ms each.
+    assert!(
+        served[1].longest() < 40 * MILLI,
+        "{:?}",
+        served[1].longest()
+    );
 }
 
 #[test]
@@ -97,7 +125,7 @@ fn an_interactive_task_is_not_expected_to_wait_for_bulk_work() {
     }
     let outlook = queue.outlook(now);
     // Of a flood that is; another table's bulk task goes before it.
-    assert_eq!(outlook.waits_over, [0, 50 * NANOS]);
+    assert_eq!(outlook.waits_backlogged, [0, 50 * NANOS]);
     assert_eq!(outlook.waits, [0; 2]);
     let backlog = outlook.backlog;
     assert_eq!((backlog.queued, backlog.work), (50, 100 * NANOS));
@@ -109,51 +137,24 @@ fn an_interactive_task_is_not_expected_to_wait_for_bulk_work() {
     }
     now += MILLI;
     let outlook = queue.outlook(now);
-    assert_eq!(outlook.waits_over, [4 * NANOS, 54 * NANOS]);
+    assert_eq!(outlook.waits_backlogged, [4 * NANOS, 54 * NANOS]);
     assert_eq!(outlook.waits, [4 * NANOS; 2]);
     let backlog = outlook.backlog;
     assert_eq!((backlog.queued, backlog.work), (4, 8 * NANOS));
     assert_eq!((backlog.age, backlog.service), (NANOS, 2 * NANOS));
-    // Bulk tasks are as old as they count for, and those that have given way long enough are in the way.
+    // One of bulk work has its turn, which that pays for.
     let mut order = Vec::new();
-    while order.len() < 4 {
+    while order.len() < 5 {
         order.push(queue.take(Some(0), &mut run, now).unwrap());
+        run.end(now + 2 * MILLI);
     }
-    assert_eq!(order, [100, 101, 102, 103]);
-    now = came + 125 * MILLI;
+    assert_eq!(order, [100, 0, 101, 102, 103]);
+    now = came + 25 * MILLI;
     let outlook = queue.outlook(now);
-    assert_eq!(outlook.backlog.age, 25 * NANOS);
     assert_eq!(
-        outlook.waits_over,
-        [10 * NANOS, 50 * NANOS],
-        "a fifth of it"
+        (outlook.backlog.age, outlook.backlog.age),
+        (25 * NANOS, 25 * NANOS)
     );
-    queue.push(table(0), &Terms::default(), 200, now).unwrap();
-    assert_eq!(queue.take(Some(0), &mut run, now), Some(0));
-}
-
-#[test]
-fn where_classes_are_equal_bulk_work_is_waited_for_from_its_first_moment_on() {
-    let equal = Discipline {
-        bulk_wait: Some(Duration::ZERO),
-        ..DISCIPLINE
-    };
-    let mut queue: Queue<u32> = Queue::new(equal, 2);
-    let (table, mut run) = (Simulation::table(0), Run::default());
-    let bulk = Terms {
-        class: Class::Bulk,
-        ..Terms::default()
-    };
-    // It takes 2 ms.
-    queue.push(table, &bulk, 0, Time::ZERO).unwrap();
-    assert!(queue.take(Some(0), &mut run, Time::ZERO).is_some());
-    let now = Time::ZERO + 2 * MILLI;
-    run.end(now);
-    assert!(queue.take(Some(0), &mut run, now).is_none());
-    for task in 0..3 {
-        queue.push(table, &bulk, task, now).unwrap();
-    }
-    assert_eq!(queue.outlook(now).waits_over, [3 * NANOS; 2]);
 }
 
 #[test]

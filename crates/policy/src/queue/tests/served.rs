@@ -20,7 +20,7 @@ const PLAIN: Discipline = Discipline {
     reorder: 0.2,
     limit: 100,
     table_limit: 100,
-    bulk_wait: Some(Duration::from_millis(100)),
+    bulk_weight: Discipline::BULK_WEIGHT,
 };
 
 const RUNS: Discipline = Discipline {
@@ -116,29 +116,6 @@ fn a_run_has_an_end() {
 }
 
 #[test]
-fn workers_prefer_tables_that_no_sibling_has_in_its_cache() {
-    let mut bench = Bench::new(RUNS, 2);
-    for slot in [0, 1] {
-        bench.push(slot, slot);
-    }
-    assert_eq!(bench.run_on(0, micros(0)), Some(0));
-    assert_eq!(bench.run_on(1, micros(0)), Some(1));
-    for slot in [0, 1, 2] {
-        bench.push(slot, 10 + slot);
-    }
-    bench.now += micros(100);
-    bench.runs[1] = Run::default();
-    assert_eq!(
-        bench.run_on(1, micros(1)),
-        Some(11),
-        "its own, though not in front"
-    );
-    bench.runs[1] = Run::default();
-    assert_eq!(bench.run_on(1, micros(1)), Some(12), "nobody's");
-    assert_eq!(bench.run_on(1, micros(1)), Some(10), "what is left");
-}
-
-#[test]
 fn a_table_that_asks_for_little_hardly_waits_for_one_that_floods() {
     const QUERY: Duration = Duration::from_millis(2);
     let mut bench = Bench::new(PLAIN, 1);
@@ -167,35 +144,36 @@ fn a_tables_first_task_does_not_wait_for_bursts_of_others_however_many_those_are
         table_limit: 1_000,
         ..PLAIN
     };
-    for (known, ahead) in [(false, 0), (true, 0), (false, 1), (true, 2)] {
+    for ahead in [0, 1, 2] {
         let mut bench = Bench::new(long, 1);
-        if known {
-            (0..6).for_each(|slot| bench.push(slot, 0));
-            assert_eq!(bench.drain(QUERY).len(), 6);
-        }
+        (0..6).for_each(|slot| bench.push(slot, 0));
+        assert_eq!(bench.drain(QUERY).len(), 6);
         // Before them a task each of others that ask for little.
         (4..4 + ahead).for_each(|slot| bench.push(slot, 2_000 + slot));
-        (0..90).for_each(|task| bench.push(task % 3, task));
+        (0..120).for_each(|task| bench.push(task % 3, task));
         bench.now += micros(1);
         bench.push(3, 1_000);
-        // One of those that have their turn may go first.
-        let before = 2 + ahead as usize;
-        let first: Vec<_> = (0..before).filter_map(|_| bench.run(QUERY)).collect();
-        let told = format!("known: {known}, {ahead} ahead: {first:?}");
-        assert!(first.contains(&1_000), "{told}");
-        assert_eq!(bench.drain(QUERY).len() + before, 91 + ahead as usize);
+        let mut first = Vec::new();
+        while first.len() < 1 + 2 * ahead as usize {
+            first.extend(bench.run(QUERY));
+            // Whoever comes sees what is in front.
+            if first.len() <= ahead as usize {
+                bench.push(5, 3_000);
+            }
+        }
+        assert!(first.contains(&1_000), "{ahead} ahead: {first:?}");
+        assert_eq!(bench.drain(QUERY).len(), 120);
     }
 }
 
 #[test]
 fn who_comes_or_is_moved_here_does_not_wait_for_a_table_that_has_flooded_alone() {
     const QUERY: Duration = Duration::from_millis(2);
-    // Workers take nothing for so long; bulk work gives way no longer then.
-    for (class, stuck, is_moved) in [
-        (Class::Interactive, micros(10), false),
-        (Class::Interactive, micros(10), true),
-        (Class::Bulk, micros(150_000), false),
-        (Class::Bulk, micros(150_000), true),
+    for (class, is_moved) in [
+        (Class::Interactive, false),
+        (Class::Interactive, true),
+        (Class::Bulk, false),
+        (Class::Bulk, true),
     ] {
         let mut bench = Bench::new(PLAIN, 1);
         let terms = Terms {
@@ -206,10 +184,13 @@ fn who_comes_or_is_moved_here_does_not_wait_for_a_table_that_has_flooded_alone()
             let pushed = bench.queue.push(table(0), &terms, task, bench.now);
             assert!(pushed.is_ok());
         };
-        push(&mut bench, 0);
-        assert_eq!(bench.run(QUERY), Some(0));
+        // What a task took is learnt when the next one is taken.
+        for _ in 0..2 {
+            push(&mut bench, 0);
+            assert_eq!(bench.run(QUERY), Some(0));
+        }
         (0..70).for_each(|task| push(&mut bench, task));
-        bench.now += stuck;
+        bench.now += micros(10);
         if is_moved {
             let mut gone = Bench::new(PLAIN, 1);
             gone.now = bench.now;
@@ -222,28 +203,6 @@ fn who_comes_or_is_moved_here_does_not_wait_for_a_table_that_has_flooded_alone()
         let told = format!("{class:?}, moved: {is_moved}, {first:?}");
         assert!(first.contains(&1_000), "{told}");
     }
-}
-
-#[test]
-fn a_part_of_many_queries_of_a_table_that_floods_alone_has_had_its_turn_for_all_of_them() {
-    const QUERY: Duration = Duration::from_millis(1);
-    let mut bench = Bench::new(PLAIN, 1);
-    bench.push(0, 0);
-    assert_eq!(bench.run(QUERY), Some(0));
-    let part = Terms {
-        queries: 10,
-        ..Terms::default()
-    };
-    for task in 0..5 {
-        let pace = bench.queue.push(table(0), &part, task, bench.now);
-        assert!(pace.is_ok());
-    }
-    let began = bench.now;
-    assert_eq!(bench.run(10 * QUERY), Some(0));
-    bench.now = began + 5 * QUERY;
-    bench.push(1, 1_000);
-    bench.now = began + 10 * QUERY;
-    assert_eq!(bench.run(QUERY), Some(1_000));
 }
 
 #[test]
@@ -292,31 +251,6 @@ fn a_table_that_flooded_has_its_share_again_soon_after() {
     bench.push(0, 1);
     bench.push(1, 2);
     assert_eq!(bench.drain(QUERY), [1, 2]);
-}
-
-#[test]
-fn a_table_whose_callers_wait_for_room_asks_for_what_is_served() {
-    for (patient, expected) in [(true, Pace::Within), (false, Pace::OverShare)] {
-        let mut bench = Bench::new(PLAIN, 1);
-        let terms = Terms {
-            limit: Some(2),
-            patient,
-            ..Terms::default()
-        };
-        let mut pace = Pace::Within;
-        for _ in 0..300 {
-            while let Ok(accepted) = bench.queue.push(table(0), &terms, 0, bench.now) {
-                pace = accepted;
-            }
-            for _ in 0..10 {
-                let again = bench.queue.push(table(0), &terms, 0, bench.now);
-                assert_eq!(again, Err((Refusal::TableFull, 0)));
-            }
-            bench.run(micros(2_000));
-            bench.now += micros(2_000);
-        }
-        assert_eq!(pace, expected, "patient: {patient}");
-    }
 }
 
 #[test]
@@ -414,7 +348,7 @@ fn all_that_waits_can_be_taken_out_whatever_a_search_has_looked_at() {
     let queue = &mut bench.queue;
     assert_eq!(queue.search(2, |_| false), (Vec::new(), false));
     let all = queue.extract(|_| true);
-    let expected = [(0, 1), (1, 2), (0, 3), (1, 4)];
+    let expected = [(0, 1), (0, 3), (1, 2), (1, 4)];
     assert_eq!(all, expected.map(|(slot, task)| (table(slot), task)));
     assert_eq!(queue.len(), 0);
 }
@@ -554,33 +488,19 @@ fn a_task_that_moves_to_another_group_keeps_its_age() {
 }
 
 #[test]
-fn all_that_waits_is_taken_out_where_positions_begin_anew() {
-    let mut bench = Bench::new(PLAIN, 1);
-    bench.queue.orders[0].begin_at(u32::MAX - 4);
-    for task in 0..15 {
-        bench.push(task % 3, task);
-    }
-    let mut found: Vec<u32> = bench
-        .queue
-        .extract(|_| true)
-        .into_iter()
-        .map(|(_, task)| task)
-        .collect();
-    found.sort_unstable();
-    assert_eq!(found, (0..15).collect::<Vec<_>>());
-    assert!(bench.queue.is_empty());
-}
-
-#[test]
 fn a_batch_stays_on_the_side_of_its_share_on_which_it_began() {
     // Long before its last part it is a flood beside another table; all of it had memory before.
     let mut bench = Bench::new(PLAIN, 1);
+    (0..2).for_each(|_| {
+        bench.push(0, 0);
+        assert!(bench.run(Duration::from_millis(2)).is_some());
+    });
     bench.push(1, 0);
     let parts = (1..=60).map(|task| (task, 1)).collect();
     let pace = bench
         .queue
         .push_all(table(0), &Terms::default(), parts, bench.now);
-    assert_eq!(pace, Ok(Pace::OverShare));
+    assert_eq!(pace, Ok(Pace::Backlogged));
     let served = bench.drain(micros(10));
     assert_eq!(served, (0..=60).collect::<Vec<_>>());
 }

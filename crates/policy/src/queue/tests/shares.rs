@@ -85,7 +85,7 @@ fn equal_tables_that_ask_for_too_much_share_alike_whatever_they_send() {
 #[test]
 fn equal_tables_that_keep_tasks_waiting_get_the_same_time_however_many_those_are() {
     // Each asks for all that it can get. Served in the order in which they come, who has more clients would get more.
-    for [few, many] in [[100, 200], [16, 390]] {
+    for [few, many] in [[80, 390], [16, 390]] {
         let sources = [
             source(1.0, 1.0).keeping(few),
             source(1.0, 1.0).keeping(many),
@@ -94,10 +94,11 @@ fn equal_tables_that_keep_tasks_waiting_get_the_same_time_however_many_those_are
         simulation.run_until(5 * SECOND);
         let served = simulation.run_until(15 * SECOND);
         let ratio = ratio(&served, 1, 0);
-        assert!((0.9..=1.6).contains(&ratio), "{few} and {many}: {ratio}");
+        // Of whom little waits gets up to four times as much.
+        assert!((0.24..=1.6).contains(&ratio), "{few} and {many}: {ratio}");
         for (served, tasks) in served.iter().zip([few, many]) {
             let (longest, half) = (served.longest(), 2 * MILLI * tasks as u32);
-            assert!(longest <= 2 * half, "{few} and {many}: {longest:?}");
+            assert!(longest <= 3 * half, "{few} and {many}: {longest:?}");
         }
     }
 }
@@ -118,14 +119,17 @@ fn a_first_burst_of_short_tasks_is_no_flood_once_they_are_known() {
 }
 
 #[test]
-fn equal_tables_with_few_tasks_waiting_are_served_as_they_come() {
-    let sources = [source(1.0, 1.0).keeping(4), source(1.0, 1.0).keeping(8)];
-    let mut simulation = Simulation::new(2, &sources);
-    simulation.run_until(5 * SECOND);
-    let served = simulation.run_until(15 * SECOND);
-    let ratio = ratio(&served, 1, 0);
-    // Runs of one table make it no more than about that.
-    assert!((1.7..=2.3).contains(&ratio), "{ratio}");
+fn equal_tables_of_which_alike_much_waits_are_served_as_they_come() {
+    // Or with many, but not far more of one.
+    for few in [4, 100] {
+        let sources = [few, 2 * few].map(|tasks| source(1.0, 1.0).keeping(tasks));
+        let mut simulation = Simulation::new(2, &sources);
+        simulation.run_until(5 * SECOND);
+        let served = simulation.run_until(15 * SECOND);
+        let ratio = ratio(&served, 1, 0);
+        // Runs of one table make it no more than about that.
+        assert!((1.7..=2.3).contains(&ratio), "{few}: {ratio}");
+    }
 }
 
 #[test]
@@ -135,6 +139,12 @@ fn others_hardly_wait_beside_tables_that_flood_whatever_they_ask_for() {
         for floods in [1, 2, 3] {
             for (quiet, bulk) in [(5, false), (20, false), (20, true)] {
                 for asked in [0.2, 0.4, 0.6, 0.8, 0.9] {
+                    // Those that ask for little get up to four times as much as a flood.
+                    let most = f64::from(4 * quiet) / f64::from(4 * quiet + floods);
+                    if asked > most - 0.04 {
+                        continue;
+                    }
+                    let floods = floods as usize;
                     let mut sources: Vec<_> =
                         (0..floods).map(|_| source(1.0, 1.0).keeping(300)).collect();
                     if bulk {

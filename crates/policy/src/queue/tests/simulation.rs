@@ -11,7 +11,7 @@ pub(super) const DISCIPLINE: Discipline = Discipline {
     reorder: 0.3,
     limit: 4_000,
     table_limit: 400,
-    bulk_wait: Some(Duration::from_millis(100)),
+    bulk_weight: Discipline::BULK_WEIGHT,
 };
 
 pub(super) const MILLI: Duration = Duration::from_millis(1);
@@ -110,7 +110,11 @@ pub(super) struct Simulation {
 
 impl Simulation {
     pub(super) fn new(workers: usize, sources: &[Source]) -> Self {
-        let mut queue = Queue::new(DISCIPLINE, workers);
+        Self::with(DISCIPLINE, workers, sources)
+    }
+
+    pub(super) fn with(discipline: Discipline, workers: usize, sources: &[Source]) -> Self {
+        let mut queue = Queue::new(discipline, workers);
         for (slot, source) in sources.iter().enumerate() {
             for _ in 0..source.outstanding {
                 let task = (slot, Duration::ZERO);
