@@ -56,7 +56,7 @@ enum What {
         #[arg(long, value_name = "TEXT", default_value = "")]
         only: String,
 
-        /// These variants at once, as one: "runs off, quota 2"
+        /// These variants at once, as one: "runs off, burst 2"
         #[arg(long, value_name = "VARIANTS", conflicts_with = "only")]
         together: Option<String>,
 
@@ -90,7 +90,7 @@ Examples:
   chiplet-rules run --seeds 1                      all variants, a first look: three hours on two cores; goes on
                                                    where it was
   chiplet-rules run --only 'runs off'              one variant
-  chiplet-rules run --together 'runs off, quota 2' several at once
+  chiplet-rules run --together 'runs off, burst 2' several at once
   chiplet-rules page --detail 'runs off'           what was found, and all that this variant changes";
 
 fn main() -> ExitCode {

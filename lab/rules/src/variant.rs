@@ -13,7 +13,7 @@ const FACTORS: [&str; 2] = ["0.5", "2"];
 /// What is not as it is shipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Variant {
-    /// [`SHIPPED`], or a rule and what is done to it: `quota off`, `quota 2`.
+    /// [`SHIPPED`], or a rule and what is done to it: `burst off`, `burst 2`.
     pub(crate) name: String,
     /// As `switches.rs.in` reads it.
     pub(crate) switches: String,
@@ -52,7 +52,7 @@ impl Variant {
         variants.collect()
     }
 
-    /// Several at once, as they are named: `runs off, quota 2`.
+    /// Several at once, as they are named: `runs off, burst 2`.
     pub(crate) fn together(list: &List, told: &str) -> anyhow::Result<Self> {
         let all = Self::all(list);
         let parts = told.split(',').map(|part| {
