@@ -23,8 +23,7 @@ pub fn shorter(loads: &impl PublishedLoads, [first, second]: [usize; 2], class: 
 }
 
 /// The group that should get a task of `table` and `class` instead of its home, if any: its queue is so much shorter
-/// that a cold cache is worth it. So queues stay alike. A table over its share waits at home: others need not pay for
-/// it.
+/// that a cold cache is worth it. So queues stay alike. A backlogged table waits at home: others need not pay for it.
 #[inline(always)]
 pub fn evens_out(
     loads: &impl PublishedLoads,

@@ -152,7 +152,7 @@ impl Index {
 /// What stays when a table gets another index. Homes that a remap stores are those of every entry at once.
 pub(crate) struct TableState {
     pub(crate) homes: KeptHomes,
-    /// Whether it asks for more than its share of its home's time. Written when that changes.
+    /// Whether it is backlogged at home. Written when that changes.
     is_backlogged: AtomicBool,
     pub(crate) options: KeptOptions,
     /// Workers that the last query that could be split had work for.

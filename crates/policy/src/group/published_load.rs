@@ -62,7 +62,7 @@ pub struct PublishedLoad {
 pub struct Next {
     /// Since when it waits.
     pub since: Time,
-    /// Whether others should care: it is an interactive one of a table within its share.
+    /// Whether others should care: it is an interactive one whose table is not backlogged.
     pub fair: bool,
 }
 

@@ -2,7 +2,8 @@
 //!
 //! Interactive and bulk tasks wait in an order of their own each (`queue/order.rs`). A bulk task is next when no
 //! interactive one waits. While some do, all bulk work together counts as one more of their tables, whose weight is
-//! [`Discipline::bulk_weight`]: of so much work as that gets by its weight, the bulk task that is next is a part.
+//! [`Discipline::bulk_weight`]. Each interactive task that is served brings credit by that weight, and a bulk task is
+//! next as soon as there is some, which it uses up.
 //!
 //! The queue is plain data under its group's lock; nothing here blocks or wakes, or asks what time it is. All memory
 //! that a waiting task needs here is reserved before it is accepted, and taking it out again needs none: a queue that
@@ -274,13 +275,9 @@ impl<T> Queue<T> {
 
     /// [`Discipline::has_place`] for so many more tasks of a table of which `own` wait.
     fn has_place(&self, own: usize, limit: usize, tasks: usize) -> bool {
-        let waiting = self.len() + tasks;
-        let is_last_quarter = self.discipline.limit - waiting < self.discipline.limit.div_ceil(4);
-        !is_last_quarter || {
-            let tables = self.tables() + usize::from(own == 0);
-            self.discipline
-                .has_place(own + tasks, limit, waiting, tables)
-        }
+        let (waiting, tables) = (self.len() + tasks, self.tables() + usize::from(own == 0));
+        self.discipline
+            .has_place(own + tasks, limit, waiting, tables)
     }
 
     /// Tables of which tasks wait; one counts twice if tasks of both classes do.

@@ -52,7 +52,7 @@ const FAR_MORE: f64 = 4.0;
 const LOOK_AHEAD: usize = 7;
 
 /// Parts of a wait are counted in so many.
-const REORDER: u32 = 1 << 16;
+const WHOLE: u32 = 1 << 16;
 
 /// The next task in order.
 #[derive(Clone, Copy, Debug)]
@@ -67,7 +67,7 @@ pub(super) struct Order<T> {
     /// Which flows are its own.
     class: Class,
     run_length: u32,
-    /// Parts of [`REORDER`].
+    /// The part of the oldest wait by which a run may go before it, of [`WHOLE`].
     reorder: u64,
     /// What all workers serve in [`BURST`], in nanoseconds.
     burst: u64,
@@ -92,7 +92,7 @@ impl<T> Order<T> {
         Self {
             class,
             run_length: discipline.run_length,
-            reorder: (discipline.reorder.clamp(0.0, 1.0) * f64::from(REORDER)) as u64,
+            reorder: (discipline.reorder.clamp(0.0, 1.0) * f64::from(WHOLE)) as u64,
             burst: 0,
             ring: Ring::new(class as usize),
             turns: Turns::default(),
@@ -228,17 +228,20 @@ impl<T> Order<T> {
     fn clear_way(&mut self, flows: &mut Flows<T>, place: Place) {
         let class = self.class as usize;
         let own = flows[(place, class)].work() as f64;
-        let is_in_way = |&other: &Place| {
-            let flow = &flows[(other, class)];
-            other != place && flow.work() as f64 > FAR_MORE * own.max(self.burst_of(flow))
-        };
-        let found = self.ring.iter().take(LOOK_AHEAD).find(is_in_way);
-        if let Some(other) = found {
+        loop {
+            let is_in_way = |&other: &Place| {
+                let flow = &flows[(other, class)];
+                other != place && flow.work() as f64 > FAR_MORE * own.max(self.burst_of(flow))
+            };
+            let mut ahead = self.ring.iter().take(LOOK_AHEAD);
+            let Some(other) = ahead.find(is_in_way) else {
+                return;
+            };
+            drop(ahead);
             let flow = &mut flows[(other, class)];
             flow.is_flood = true;
             let entries = flow.slots.len();
             self.leave_ring(flows, other, entries);
-            self.clear_way(flows, place);
         }
     }
 
@@ -476,8 +479,8 @@ impl<T> Order<T> {
     }
 }
 
-/// This part of so many nanoseconds, in [`REORDER`]ths.
+/// This part of so many nanoseconds, of [`WHOLE`].
 fn part(nanos: u64, parts: u64) -> u64 {
-    let whole = u64::from(REORDER);
+    let whole = u64::from(WHOLE);
     nanos / whole * parts + nanos % whole * parts / whole
 }

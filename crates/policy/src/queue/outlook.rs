@@ -12,12 +12,11 @@ use crate::{Backlog, Time};
 pub struct Outlook {
     /// As a worker of another group sees it.
     pub backlog: Backlog,
-    /// How long a task of each class that is pushed now would wait, as far as is known, if its table asks for no more
-    /// than its share.
+    /// How long a task of each class that is pushed now would wait, as far as is known, if its flow is in the ring.
     pub waits: [u64; 2],
-    /// The same for a table that asks for more: what waits of such tables is before it.
+    /// The same if its flow is backlogged: all that waits is before it.
     pub waits_backlogged: [u64; 2],
-    /// Whether the next task is an interactive one of a table within its share, so that others should care.
+    /// Whether the next task is an interactive one of the ring, so that others should care.
     pub fair: bool,
 }
 
@@ -38,8 +37,8 @@ impl<T> Queue<T> {
     /// Interactive tasks hardly wait for bulk ones. So while some wait, the bulk work behind them is no reason to
     /// cross, nor is it part of what an interactive task that comes would wait for.
     ///
-    /// Nor does a task of a table within its share wait for what tables over theirs have waiting: that is ordered
-    /// behind it. A table that floods would otherwise drive all others out of its home.
+    /// Nor does a task in the ring wait for what backlogged flows have waiting. A table that floods would otherwise drive
+    /// all others out of its home.
     #[inline(always)]
     pub fn outlook(&self, now: Time) -> Outlook {
         let Some((class, front)) = self.front() else {
