@@ -93,8 +93,9 @@ pub struct Unplaced<L> {
 /// the home is full, a group with workers to spare gets it, which is better than a refusal. Returns how fast the
 /// table's tasks come, if it is at home.
 ///
-/// `caller` is whose queues these are: `push` tries one of them, and is told why that is not the home's. `home_now`
-/// says where home is by now, and `spare` which group takes what another one has no place for ([`nearest_spare`]).
+/// `caller` is whose queues these are: `push` tries the first of them, and is told why that is not the home's; `again`
+/// does the same with others. `home_now` says where home is by now, and `spare` which group takes what another one has
+/// no place for ([`nearest_spare`]).
 #[inline(always)]
 pub fn choose<C, L>(
     caller: &mut C,
@@ -103,7 +104,8 @@ pub fn choose<C, L>(
     load: L,
     home_now: impl FnMut(&mut C) -> usize,
     spare: impl Fn(&C, usize) -> Option<usize>,
-    mut push: impl FnMut(&mut C, usize, Option<LeftHome>, L) -> Result<Pace, (Refusal, L)>,
+    push: impl FnOnce(&mut C, usize, Option<LeftHome>, L) -> Result<Pace, (Refusal, L)>,
+    again: impl FnMut(&mut C, usize, Option<LeftHome>, L) -> Result<Pace, (Refusal, L)>,
 ) -> Result<Option<Pace>, Unplaced<L>> {
     let left_home = evened.map(|_| LeftHome::Rebalanced);
     match push(caller, evened.unwrap_or(home), left_home, load) {
@@ -115,7 +117,7 @@ pub fn choose<C, L>(
                 load,
             };
             let places = (groups, evened.is_some());
-            elsewhere(caller, places, unplaced, home_now, spare, push)
+            elsewhere(caller, places, unplaced, home_now, spare, again)
         }
     }
 }
@@ -185,6 +187,12 @@ mod tests {
         spare: Option<usize>,
     ) -> (Vec<usize>, Result<Option<Pace>, Refusal>) {
         let (mut answers, mut tried) = (answers.iter(), Vec::new());
+        let answer = std::cell::RefCell::new(&mut answers);
+        let push = |tried: &mut Vec<usize>, group, _, ()| {
+            tried.push(group);
+            let answer = *answer.borrow_mut().next().expect("no more is tried");
+            answer.map_err(|refusal| (refusal, ()))
+        };
         let placed = choose(
             &mut tried,
             4,
@@ -192,11 +200,8 @@ mod tests {
             (),
             |tried| tried.len() % 4,
             |_, _| spare,
-            |tried, group, _, ()| {
-                tried.push(group);
-                let answer = *answers.next().expect("no more is tried");
-                answer.map_err(|refusal| (refusal, ()))
-            },
+            push,
+            push,
         );
         (tried, placed.map_err(|left| left.refusal))
     }

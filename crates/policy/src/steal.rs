@@ -21,19 +21,11 @@ pub struct Backlog {
     pub work: u64,
     /// Mean service time of the table whose task would be taken; zero while none of its tasks has ended.
     pub service: u64,
-    /// How many times as long that table's tasks take away from home; of all the queue's tables, if too few of its
-    /// tasks were measured.
-    pub cold: Option<f64>,
+    /// How many times as long that table's tasks take away from home, in parts of [`ONCE`]; of all the queue's tables,
+    /// if too few of its tasks were measured.
+    pub cold: Option<u32>,
     /// How long the oldest task has waited.
     pub age: u64,
-}
-
-impl Backlog {
-    /// Time until the task at the back of the queue starts, if nobody helps.
-    #[inline]
-    pub fn wait(&self) -> u64 {
-        self.work / u64::from(self.workers.max(1))
-    }
 }
 
 settings! {
@@ -66,34 +58,71 @@ impl StealConfig {
     /// The default of [`StealConfig::cold_factor`].
     const COLD_FACTOR: f64 = 2.0;
 
-    /// What a cold cache costs a task of this queue in nanoseconds, at most [`StealConfig::cold_limit`]. Zero while
-    /// nothing is known of its table's service time.
-    #[doc(hidden)]
-    #[inline]
-    pub fn price(&self, backlog: &Backlog) -> u64 {
-        let price = (backlog.service as f64 * self.extra(backlog.cold)) as u64;
-        price.min(u64::try_from(self.cold_limit.as_nanos()).unwrap_or(u64::MAX))
-    }
-
     /// Whether anything may cross.
     #[doc(hidden)]
     pub fn is_ever(&self) -> bool {
         self.cold_factor.is_some()
     }
 
-    /// What a crossing costs in service times.
-    #[inline]
-    fn extra(&self, cold: Option<f64>) -> f64 {
+    /// The same in whole numbers.
+    pub(crate) fn prices(&self) -> Prices {
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let is_sane = |factor: &f64| (1.0..f64::INFINITY).contains(factor);
-        let measured = cold.map(|factor| factor.max(LEAST_COLD));
-        let factor = measured.or(self.cold_factor).filter(is_sane);
-        factor.unwrap_or(Self::COLD_FACTOR) - 1.0
+        let factor = self.cold_factor.filter(is_sane);
+        Prices {
+            is_ever: self.is_ever(),
+            extra: ((factor.unwrap_or(Self::COLD_FACTOR) - 1.0) * f64::from(ONCE)) as u64,
+            limit: nanos(self.cold_limit),
+            max_wait: nanos(self.max_wait),
+        }
     }
 }
 
-/// A measured cold factor counts as at least this. What a task reads away from home also evicts what the tables there
-/// need, and that is not in its own time.
-pub const LEAST_COLD: f64 = 1.25;
+/// A factor of 1, where factors are whole numbers.
+pub const ONCE: u32 = 1 << 10;
+
+/// [`StealConfig`] in nanoseconds and parts of [`ONCE`], as every push and take asks for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Prices {
+    is_ever: bool,
+    /// What a crossing costs in service times, until that is measured.
+    extra: u64,
+    limit: u64,
+    pub(crate) max_wait: u64,
+}
+
+impl Prices {
+    /// What a cold cache costs a task of this queue, at most [`StealConfig::cold_limit`]. Zero while nothing is known of
+    /// its table's service time.
+    #[inline]
+    pub(crate) fn of(&self, backlog: &Backlog) -> u64 {
+        let extra = match backlog.cold {
+            Some(factor) => u64::from(factor.max(LEAST_COLD) - ONCE),
+            None => self.extra,
+        };
+        (backlog.service.saturating_mul(extra) / u64::from(ONCE)).min(self.limit)
+    }
+
+    /// [`is_worth_crossing`], where a cold cache costs `price`.
+    #[inline]
+    pub(crate) fn are_worth(&self, backlog: &Backlog, price: u64) -> bool {
+        if backlog.queued == 0 || !self.is_ever {
+            return false;
+        }
+        if backlog.workers == 0 || backlog.age >= self.max_wait {
+            return true;
+        }
+        let workers = u64::from(backlog.workers);
+        match backlog.service {
+            0 => u64::from(backlog.queued) * u64::from(ONCE) > workers.saturating_mul(self.extra),
+            _ => backlog.work > workers.saturating_mul(price),
+        }
+    }
+}
+
+/// A measured cold factor counts as at least this, 1.25 times. What a task reads away from home also evicts what the
+/// tables there need, and that is not in its own time.
+pub const LEAST_COLD: u32 = 5 * ONCE / 4;
 
 /// Whether an idle worker of another domain should take a task of this queue: the task at its back would wait longer
 /// than a cold cache costs, or the oldest has waited for [`StealConfig::max_wait`].
@@ -113,22 +142,8 @@ pub const LEAST_COLD: f64 = 1.25;
 /// assert!(is_worth_crossing(&old, &config));
 /// ```
 pub fn is_worth_crossing(backlog: &Backlog, config: &StealConfig) -> bool {
-    is_worth(backlog, config, config.price(backlog))
-}
-
-/// As [`is_worth_crossing`], for whoever knows the price.
-#[inline]
-pub(crate) fn is_worth(backlog: &Backlog, config: &StealConfig, price: u64) -> bool {
-    if backlog.queued == 0 || !config.is_ever() {
-        return false;
-    }
-    if backlog.workers == 0 || u128::from(backlog.age) >= config.max_wait.as_nanos() {
-        return true;
-    }
-    if backlog.service == 0 {
-        return f64::from(backlog.queued) > f64::from(backlog.workers) * config.extra(None);
-    }
-    backlog.work > u64::from(backlog.workers).saturating_mul(price)
+    let prices = config.prices();
+    prices.are_worth(backlog, prices.of(backlog))
 }
 
 /// Whether a new task should go to another domain's queue although nobody is idle there: it waits `home` at home,

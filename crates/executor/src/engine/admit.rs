@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use chiplet_policy::group::PublishedLoads;
 use chiplet_policy::route::{self, Unplaced};
 use chiplet_policy::{LeftHome, Time};
 use chiplet_table::Class;
@@ -51,28 +52,40 @@ impl Engine {
         patient: bool,
     ) -> Result<(), SubmitError> {
         let entry = &*header.entry;
-        let (at, class) = (header.accepted, header.class);
+        let of = (header.accepted, header.class);
+        let push = |group, task, left_home| self.push_new(header, group, task, left_home);
+        let again = |group, task, left_home| self.push_new(header, group, task, left_home);
+        self.find_place(entry, task, of, push, again)
+            .map_err(|unplaced| self.refuse(entry, unplaced, u64::from(!patient), of.1).0)
+    }
+
+    /// Puts a task that has just come into the queue of `group`, or hands it back.
+    #[inline(always)]
+    fn push_new(
+        &self,
+        header: &Header,
+        group: usize,
+        task: Arc<dyn Task>,
+        left_home: Option<LeftHome>,
+    ) -> Result<Pace, (Refusal, Arc<dyn Task>)> {
+        let state = &header.entry.state;
+        if left_home.is_some() {
+            header.submitted.set(left_home);
+        }
+        let terms = Terms {
+            effort: header.effort,
+            ..state.options.terms(header.class)
+        };
+        let pushed = self.push(&header.entry, group, terms, task, header.accepted);
+        let pace = pushed.inspect_err(|_| header.submitted.set(None))?;
         // If the last query had work for others this one probably has. Were they woken by its runner, which sleeps too,
         // they would come when most is done.
-        let push = |group, task: Arc<dyn Task>, left_home: Option<LeftHome>| {
-            if left_home.is_some() {
-                task.submitted().set(left_home);
-            }
-            let terms = Terms {
-                effort: header.effort,
-                ..entry.state.options.terms(class)
-            };
-            let pushed = self.push(entry, group, terms, task, at);
-            let pace = pushed.inspect_err(|(_, task)| task.submitted().set(None))?;
-            let helpers = entry.state.last_units.load(Ordering::Relaxed);
-            if helpers > 1 {
-                // At most this task itself waits.
-                self.scheduler.wake_several(group, helpers as usize - 1, 1);
-            }
-            Ok(pace)
-        };
-        self.place(entry, task, u64::from(!patient), (at, class), push)
-            .map_err(|(refusal, _)| refusal)
+        let helpers = state.last_units.load(Ordering::Relaxed);
+        if helpers > 1 {
+            // At most this task itself waits.
+            self.scheduler.wake_several(group, helpers as usize - 1, 1);
+        }
+        Ok(pace)
     }
 
     /// Queues a task that goes on with work which has been accepted before, and answers so many queries of it. It
@@ -95,7 +108,7 @@ impl Engine {
             task.submitted().set(left_home);
             self.push(entry, group, terms, task, now)
         };
-        self.find_place(entry, task, (now, class), push)
+        self.find_place(entry, task, (now, class), &push, &push)
             .map_err(|unplaced| (unplaced.refusal, unplaced.load))
     }
 
@@ -154,7 +167,7 @@ impl Engine {
         (at, class): (Time, Class),
         push: impl Fn(usize, L, Option<LeftHome>) -> Result<Pace, (Refusal, L)>,
     ) -> Result<(), (SubmitError, L)> {
-        self.find_place(entry, load, (at, class), push)
+        self.find_place(entry, load, (at, class), &push, &push)
             .map_err(|unplaced| self.refuse(entry, unplaced, weight, class))
     }
 
@@ -202,18 +215,23 @@ impl Engine {
         (reason, load)
     }
 
-    /// Puts `load` into the queue of a group, which `push` tries.
+    /// Puts `load` into the queue of a group: `push` tries the first, and `again`, which is the same, others.
     #[inline(always)]
     fn find_place<L>(
         &self,
         entry: &TableEntry,
         load: L,
         (at, class): (Time, Class),
-        push: impl Fn(usize, L, Option<LeftHome>) -> Result<Pace, (Refusal, L)>,
+        push: impl FnOnce(usize, L, Option<LeftHome>) -> Result<Pace, (Refusal, L)>,
+        again: impl Fn(usize, L, Option<LeftHome>) -> Result<Pace, (Refusal, L)>,
     ) -> Result<(), Unplaced<L>> {
         let (groups, crossing) = (&self.scheduler.groups, self.scheduler.crossing());
         let home = self.route(entry, at, class);
         let of = (entry.id, class, entry.state.pace());
+        let told = |(refusal, load)| match refusal {
+            Refusal::Vacant if left_out(Step::HomeSoughtAgain) => (Refusal::GroupFull, load),
+            _ => (refusal, load),
+        };
         let evened = route::evens_out(groups, crossing, home, of);
         let placed = route::choose(
             &mut (),
@@ -222,14 +240,8 @@ impl Engine {
             load,
             |()| self.route(entry, at, class),
             |(), home| route::nearest_spare(groups, crossing, home),
-            |(), group, left_home, load| {
-                push(group, load, left_home).map_err(|(refusal, load)| match refusal {
-                    Refusal::Vacant if left_out(Step::HomeSoughtAgain) => {
-                        (Refusal::GroupFull, load)
-                    }
-                    _ => (refusal, load),
-                })
-            },
+            |(), group, left_home, load| push(group, load, left_home).map_err(told),
+            |(), group, left_home, load| again(group, load, left_home).map_err(told),
         )?;
         if let Some(pace) = placed {
             entry.state.note(pace);

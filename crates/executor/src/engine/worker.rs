@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::Duration;
 
+use chiplet_policy::group::PublishedLoads;
 use chiplet_policy::queue::Underway;
 use chiplet_policy::{Hands, StealLevel, TableId, Time, is_too_late};
 use chiplet_table::Class;

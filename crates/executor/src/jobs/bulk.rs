@@ -20,6 +20,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use chiplet_policy::group::PublishedLoads;
 use chiplet_policy::{LeftHome, StealLevel, Time};
 use chiplet_table::host::contain;
 use chiplet_table::{Context, SearchError, Table};

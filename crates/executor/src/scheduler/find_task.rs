@@ -5,6 +5,7 @@ use chiplet_policy::queue::Run;
 use chiplet_policy::steal_order::Attempt;
 use chiplet_policy::{LeftHome, StealLevel, Time, steal_order};
 
+use super::groups::shown;
 use super::parkers::Call;
 use super::{Found, Invite, Local, Scheduler};
 use crate::sync::{LINGERS, Step, left_out, now, pause};
@@ -202,11 +203,13 @@ impl<T, U: Invite> FindTask<'_, T, U> {
     fn take_own(&mut self) -> Near<T, U> {
         let Self { scheduler, local } = self;
         let returns = local.steal_order.returns();
-        let taken = scheduler
+        let mut state = scheduler.groups.lock(local.group);
+        let before = shown(&state);
+        let taken = state.take(local.worker, returns, &mut local.run, local.now);
+        scheduler
             .groups
-            .with(local.group, &scheduler.parkers, |state| {
-                state.take(local.worker, returns, &mut local.run, local.now)
-            });
+            .show(local.group, &scheduler.parkers, before, &mut state);
+        drop(state);
         match taken {
             Take::OffDuty => Near::OffDuty,
             Take::Nothing => Near::Nothing,

@@ -14,8 +14,8 @@ use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 pub(super) struct Published {
     /// The queue's length.
     queued: AtomicU32,
-    /// [`PublishedLoad::waits`](chiplet_policy::group::PublishedLoad::waits), in nanoseconds.
-    waits: [[AtomicU64; 2]; 2],
+    /// [`PublishedLoad::work`](chiplet_policy::group::PublishedLoad::work).
+    work: [[AtomicU64; 2]; 2],
     /// What a cold cache would cost the next task, in nanoseconds.
     price: AtomicU64,
     /// Since when the next task waits: nanoseconds, moved by one bit, with [`FAIR`]. 0 stands for an empty queue.
@@ -47,9 +47,9 @@ impl Published {
             (next.since.as_nanos().max(1) << 1) | (u64::from(next.fair) * FAIR)
         });
         self.since.store(since, Ordering::Relaxed);
-        let waits = load.waits.as_flattened();
-        for (seen, wait) in self.waits.as_flattened().iter().zip(waits) {
-            seen.store(*wait, Ordering::Relaxed);
+        let work = load.work.as_flattened();
+        for (seen, work) in self.work.as_flattened().iter().zip(work) {
+            seen.store(*work, Ordering::Relaxed);
         }
     }
 
@@ -65,9 +65,8 @@ impl Published {
         self.queued.load(Ordering::Acquire)
     }
 
-    pub(super) fn wait(&self, class: Class, pace: Pace) -> Duration {
-        let wait = &self.waits[pace as usize][class as usize];
-        Duration::from_nanos(wait.load(Ordering::Relaxed))
+    pub(super) fn work(&self, class: Class, pace: Pace) -> u64 {
+        self.work[pace as usize][class as usize].load(Ordering::Relaxed)
     }
 
     pub(super) fn price(&self) -> Duration {

@@ -99,6 +99,10 @@ impl Replay<'_> {
         let of = (table_id(table), Class::Interactive, self.paces[table]);
         let evened = route::evens_out(&self.scheduler.groups, self.scheduler.crossing(), home, of);
         let scheduler = &self.scheduler;
+        let push = |(): &mut (), group, _, task| {
+            let pushed = scheduler.push(group, of.0, &Terms::default(), task, at);
+            pushed.map(|(pace, _)| pace)
+        };
         let placed = route::choose(
             &mut (),
             scheduler.groups.count(),
@@ -106,10 +110,8 @@ impl Replay<'_> {
             task,
             |()| home,
             |(), home| route::nearest_spare(&scheduler.groups, scheduler.crossing(), home),
-            |(), group, _, task| {
-                let pushed = scheduler.push(group, of.0, &Terms::default(), task, at);
-                pushed.map(|(pace, _)| pace)
-            },
+            push,
+            push,
         );
         match placed {
             Ok(Some(pace)) => self.paces[table] = pace,

@@ -134,7 +134,7 @@ fn clear_vacant<T>(states: &mut [Held<'_, T>], rehome: impl Fn(&T) -> usize) {
         for moved in states[from].vacate() {
             let wanted = rehome(&moved.task);
             let mut to = (0..count).map(|step| (wanted + step) % count);
-            let to = to.find(|&to| !states[to].queue.is_vacant());
+            let to = to.find(|&to| states[to].queue.workers() > 0);
             moves[to.expect("at least one worker is at work")].push(moved);
         }
     }

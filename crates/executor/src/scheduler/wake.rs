@@ -1,9 +1,10 @@
 //! Making work available: accept it, then wake whoever may run it. The waking half of `README.md`.
 
-use chiplet_policy::group::{Group, PublishedLoads};
+use chiplet_policy::group::PublishedLoads;
 use chiplet_policy::queue::Underway;
 use chiplet_policy::{TableId, Time, steal_order};
 
+use super::groups::shown;
 use super::parkers::Call;
 use super::{Invite, Local, Pace, Refusal, Scheduler, Terms};
 use crate::sync::atomic::{Ordering, fence};
@@ -21,8 +22,12 @@ impl<T, U> Scheduler<T, U> {
         task: T,
         at: Time,
     ) -> Result<(Pace, Option<u32>), (Refusal, T)> {
-        let push = |state: &mut Group<T>| state.push(table, terms, task, at);
-        let pushed = self.groups.with(group, &self.parkers, push)?;
+        let mut state = self.groups.lock(group);
+        let before = shown(&state);
+        let pushed = state.push(table, terms, task, at);
+        self.groups.show(group, &self.parkers, before, &mut state);
+        drop(state);
+        let pushed = pushed?;
         if let Some(worker) = pushed.wake
             && !left_out(Step::PushWakes)
         {

@@ -7,6 +7,7 @@ mod since;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chiplet_policy::group::PublishedLoads;
 use chiplet_policy::queue::Intake;
 use chiplet_policy::{Homes, Placement, Rates, TableId};
 use chiplet_topology::DomainId;

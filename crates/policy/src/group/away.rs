@@ -65,7 +65,7 @@ impl<T> Group<T> {
             } else {
                 0
             },
-            overdue: u128::from(outlook.backlog.age) >= self.crossing.steal.max_wait.as_nanos(),
+            overdue: outlook.backlog.age >= self.prices.max_wait,
             searches: self.search.is_due(now),
         }
     }
@@ -165,7 +165,7 @@ impl<T> Group<T> {
 
     /// Takes out everything, if nobody of the group is at work: it goes to other groups.
     pub fn vacate(&mut self) -> Vec<Moved<T>> {
-        match self.queue.is_vacant() && !self.queue.is_empty() {
+        match self.queue.workers() == 0 && !self.queue.is_empty() {
             true => self.queue.move_out(),
             false => Vec::new(),
         }

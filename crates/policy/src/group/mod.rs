@@ -32,8 +32,8 @@ use std::ops::Range;
 
 use chiplet_table::Class;
 
-use crate::queue::{Discipline, Outlook, Pace, Parts, Queue, Refusal, Run, Terms};
-use crate::steal::{FAR_PRICE, is_worth};
+use crate::queue::{Discipline, Pace, Parts, Queue, Refusal, Run, Terms};
+use crate::steal::{FAR_PRICE, Prices};
 use crate::{Staff, TableId, Time, can_donate, can_help_far, has_surplus_worker};
 pub use away::{LOOK, Looked};
 pub use published_load::{Crossing, Next, PublishedLoad, PublishedLoads, Unpublished};
@@ -47,6 +47,7 @@ pub struct Group<T> {
     /// here.
     pub queue: Queue<T>,
     crossing: Crossing,
+    prices: Prices,
     search: Search,
     slots: WorkerSlots,
     /// Workers that sleep, or are about to.
@@ -117,6 +118,7 @@ impl<T> Group<T> {
         Self {
             queue: Queue::new(discipline, workers.len()),
             crossing,
+            prices: crossing.steal.prices(),
             search: Search::default(),
             slots: WorkerSlots::new(workers),
             sleepers: Vec::new(),
@@ -360,22 +362,18 @@ impl<T> Group<T> {
     fn set_published_load(&mut self, now: Time) -> bool {
         self.unpublished.tasks = true;
         if self.queue.is_empty() {
-            (self.load.waits, self.load.next) = Default::default();
+            (self.load.work, self.load.next) = Default::default();
             return self.set_overloaded(false, false);
         }
-        self.show_outlook(&self.queue.outlook(now), now)
-    }
-
-    #[inline(always)]
-    fn show_outlook(&mut self, outlook: &Outlook, now: Time) -> bool {
-        let (load, steal) = (&mut self.load, &self.crossing.steal);
-        load.price = steal.price(&outlook.backlog);
-        load.waits = [outlook.waits, outlook.waits_backlogged];
+        let outlook = self.queue.outlook(now);
+        let (load, backlog) = (&mut self.load, &outlook.backlog);
+        load.price = self.prices.of(backlog);
+        load.work = outlook.work;
         load.next = Some(Next {
-            since: Time::from_nanos(now.as_nanos().saturating_sub(outlook.backlog.age)),
+            since: Time::from_nanos(now.as_nanos().saturating_sub(backlog.age)),
             fair: outlook.fair,
         });
-        let overloaded = |price| is_worth(&outlook.backlog, steal, price);
+        let overloaded = |price| self.prices.are_worth(backlog, price);
         let is_overloaded = overloaded(load.price);
         let is_overloaded_far = is_overloaded && overloaded(u64::from(FAR_PRICE) * load.price);
         self.set_overloaded(is_overloaded, is_overloaded_far)

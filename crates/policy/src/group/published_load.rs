@@ -40,8 +40,8 @@ impl Crossing {
 /// How a group looks from outside. Times are nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PublishedLoad {
-    /// How long a task that comes now would wait, as far as is known: by its table's [`Pace`], then by its [`Class`].
-    pub waits: [[u64; 2]; 2],
+    /// What a task that comes now would wait for, as far as is known: by its table's [`Pace`], then by its [`Class`].
+    pub work: [[u64; 2]; 2],
     /// What a cold cache would cost the next task, or the last one if none waits.
     pub price: u64,
     /// The next task, if one waits.
@@ -70,7 +70,7 @@ pub struct Next {
 #[must_use]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unpublished {
-    /// [`PublishedLoad::waits`], [`PublishedLoad::price`] and [`PublishedLoad::next`].
+    /// [`PublishedLoad::work`], [`PublishedLoad::price`] and [`PublishedLoad::next`].
     pub tasks: bool,
     /// [`PublishedLoad::overloaded`] and [`PublishedLoad::overloaded_far`].
     pub overloaded: bool,
@@ -85,8 +85,11 @@ pub trait PublishedLoads {
     /// Tasks that wait in `group`.
     fn queued(&self, group: usize) -> u32;
 
-    /// How long a task of `class` that comes to `group` now would wait.
-    fn wait(&self, group: usize, class: Class, pace: Pace) -> Duration;
+    /// What a task of `class` that comes to `group` now would wait for, in nanoseconds.
+    fn work(&self, group: usize, class: Class, pace: Pace) -> u64;
+
+    /// Workers of `group` that are at work.
+    fn at_work_in(&self, group: usize) -> usize;
 
     /// What a cold cache would cost the next task of `group`, or has cost the last.
     fn price(&self, group: usize) -> Duration;
@@ -109,14 +112,23 @@ pub trait PublishedLoads {
     /// Whether `group` may help groups that are far ([`PublishedLoad::free`]).
     fn is_free(&self, group: usize) -> bool;
 
-    /// Whether nobody of `group` is at work.
-    fn is_vacant(&self, group: usize) -> bool;
-
     /// How many groups there are.
     fn groups(&self) -> usize;
 
     /// Every other group, the nearest first ([`neighbours`](crate::neighbours)).
     fn nearest(&self, group: usize) -> &Neighbours;
+
+    /// Whether nobody of `group` is at work.
+    fn is_vacant(&self, group: usize) -> bool {
+        self.at_work_in(group) == 0
+    }
+
+    /// How long a task of `class` that comes to `group` now would wait.
+    #[inline]
+    fn wait(&self, group: usize, class: Class, pace: Pace) -> Duration {
+        let workers = self.at_work_in(group).max(1) as u64;
+        Duration::from_nanos(self.work(group, class, pace) / workers)
+    }
 
     /// Whether the queue of `group` is worth crossing for to workers of `other`.
     #[inline]

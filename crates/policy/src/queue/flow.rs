@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::relative::OUTLIER;
+use super::cold::OUTLIER;
 use super::service::Service;
 use super::slot::Slot;
 

@@ -31,6 +31,7 @@
 //! run.end(Time::from_nanos(90_000)); // it took 60 us, which the queue learns with the next take
 //! ```
 
+mod cold;
 mod counts;
 mod discipline;
 mod effort;
@@ -39,7 +40,6 @@ mod flows;
 mod intake;
 mod order;
 mod outlook;
-mod relative;
 mod ring;
 mod service;
 mod slot;
@@ -163,15 +163,15 @@ impl<T> Queue<T> {
     }
 
     fn set_easy(&mut self) {
-        self.easy = match self.refuses || self.is_vacant() {
+        self.easy = match self.refuses || self.workers == 0 {
             true => 0,
             false => self.discipline.limit - self.discipline.limit.div_ceil(4),
         };
     }
 
-    /// Whether nobody of the group is at work, so that it refuses tasks.
-    pub fn is_vacant(&self) -> bool {
-        self.workers == 0
+    /// Workers that serve it. If there are none it refuses tasks.
+    pub fn workers(&self) -> usize {
+        self.workers as usize
     }
 
     /// Whether it has been closed.
@@ -264,7 +264,7 @@ impl<T> Queue<T> {
         if self.refuses && (self.is_empty() || !terms.goes_on) {
             return Err(Refusal::Closed);
         }
-        if self.is_vacant() {
+        if self.workers == 0 {
             return Err(Refusal::Vacant);
         }
         match self.discipline.limit.saturating_sub(self.len()) < tasks {

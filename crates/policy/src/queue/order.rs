@@ -28,10 +28,11 @@ use std::time::Duration;
 
 use chiplet_table::Class;
 
+use super::cold::Cold;
 use super::flow::Flow;
 use super::flows::{Flows, NOWHERE, Place};
 use super::ring::Ring;
-use super::service::{ASSUMED, Cold, Took, follow};
+use super::service::{ASSUMED, Took, follow};
 use super::slot::{SearchAt, Slot};
 use super::terms::{Run, Terms};
 use super::turns::Turns;

@@ -12,10 +12,9 @@ use crate::{Backlog, Time};
 pub struct Outlook {
     /// As a worker of another group sees it.
     pub backlog: Backlog,
-    /// How long a task of each class that is pushed now would wait, as far as is known, if its flow is in the ring.
-    pub waits: [u64; 2],
-    /// The same if its flow is backlogged: all that waits is before it.
-    pub waits_backlogged: [u64; 2],
+    /// What a task that is pushed now would wait for: by the [`Pace`] of its table, then by its class. All that waits is
+    /// before it if its flow is backlogged.
+    pub work: [[u64; 2]; 2],
     /// Whether the next task is an interactive one of the ring, so that others should care.
     pub fair: bool,
 }
@@ -23,11 +22,8 @@ pub struct Outlook {
 impl Outlook {
     /// How long a task of `class` that is pushed now would wait, of a table whose tasks come at `pace`.
     pub fn wait(&self, class: Class, pace: Pace) -> Duration {
-        let waits = match pace {
-            Pace::Within => &self.waits,
-            Pace::Backlogged => &self.waits_backlogged,
-        };
-        Duration::from_nanos(waits[class as usize])
+        let work = self.work[pace as usize][class as usize];
+        Duration::from_nanos(work / u64::from(self.backlog.workers.max(1)))
     }
 }
 
@@ -46,29 +42,18 @@ impl<T> Queue<T> {
         };
         let order = &self.orders[class as usize];
         let service = &self.flows[(front.flow, class as usize)].service;
-        let waited = now.as_nanos().saturating_sub(front.since);
         let ([all, fair], [bulk, fair_bulk]) = (self.orders[0].work(), self.orders[1].work());
-        let workers = u64::from(self.workers.max(1));
-        let waits = |interactive: u64, bulk: u64| {
-            let waits = interactive / workers;
-            [waits, waits + bulk / workers]
-        };
-        let waits_backlogged = waits(all, bulk);
+        let before = |interactive: u64, bulk| [interactive, interactive.wrapping_add(bulk)];
         Outlook {
             backlog: Backlog {
                 workers: self.workers,
                 queued: order.len() as u32,
                 work: order.work()[0],
                 service: service.home,
-                cold: service.cold_or(&order.cold),
-                age: waited,
+                cold: service.cold.factor().or_else(|| order.cold.factor()),
+                age: now.as_nanos().saturating_sub(front.since),
             },
-            // Mostly nothing else waits.
-            waits: match (fair, fair_bulk) == (all, bulk) {
-                true => waits_backlogged,
-                false => waits(fair, fair_bulk),
-            },
-            waits_backlogged,
+            work: [before(fair, fair_bulk), before(all, bulk)],
             fair: class == Class::Interactive && !front.is_backlogged,
         }
     }

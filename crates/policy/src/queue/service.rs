@@ -8,7 +8,7 @@
 //! of 50 ms, and the table as one that floods its domain.
 
 use super::Effort;
-use super::relative::{OUTLIER, Relative};
+use super::cold::{Cold, OUTLIER};
 use crate::Time;
 
 /// The mean follows a new service time by this part of the difference: steady against one odd query, quick enough for a
@@ -33,12 +33,6 @@ const ALL: u32 = 1 << 20;
 
 /// Efforts of a table of which the usual time is known: those that were answered last. Others count as all together.
 const EFFORTS: usize = 8;
-
-/// How many times as long queries take away from home: of one table, or of all tables of a queue.
-pub(super) type Cold = Relative<32>;
-
-/// So many tasks have to have run away from home before their mean is believed.
-const ENOUGH: u32 = 8;
 
 /// How long a task took.
 #[derive(Clone, Copy)]
@@ -130,13 +124,6 @@ impl Usual {
 }
 
 impl Service {
-    /// How many times as long its queries take away from home; of those of `all` tables while few of its own have run
-    /// there.
-    pub(super) fn cold_or(&self, all: &Cold) -> Option<f64> {
-        let factor = self.cold.of(ENOUGH).or(all.of(ENOUGH));
-        factor.map(f64::from)
-    }
-
     /// What a query that waits costs on average, whether it is begun or not; 0 if it is unknown.
     pub(super) fn cost(&self) -> u64 {
         match self.missed {

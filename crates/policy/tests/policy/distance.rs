@@ -86,8 +86,12 @@ impl PublishedLoads for Sockets {
         self.groups[group].queue.len() as u32
     }
 
-    fn wait(&self, group: usize, class: Class, pace: Pace) -> Duration {
-        Duration::from_nanos(self.load(group).waits[pace as usize][class as usize])
+    fn work(&self, group: usize, class: Class, pace: Pace) -> u64 {
+        self.load(group).work[pace as usize][class as usize]
+    }
+
+    fn at_work_in(&self, group: usize) -> usize {
+        self.groups[group].queue.workers()
     }
 
     fn price(&self, group: usize) -> Duration {
@@ -119,10 +123,6 @@ impl PublishedLoads for Sockets {
     /// Whether far groups are hardly used is another rule.
     fn is_free(&self, _: usize) -> bool {
         true
-    }
-
-    fn is_vacant(&self, _: usize) -> bool {
-        false
     }
 
     fn groups(&self) -> usize {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use chiplet_policy::{
-    Backlog, LEAST_COLD, Staff, StealConfig, can_donate, can_help_far, choose_victim,
+    Backlog, LEAST_COLD, ONCE, Staff, StealConfig, can_donate, can_help_far, choose_victim,
     has_surplus_worker, is_worth_crossing,
 };
 use proptest::prelude::*;
@@ -22,7 +22,7 @@ fn any_backlog() -> impl Strategy<Value = Backlog> {
         prop_oneof![1 => Just(0), 4 => 1_u32..300],
         micros(),
         micros(),
-        proptest::option::of(prop_oneof![1.0..8.0, proptest::num::f64::ANY]),
+        proptest::option::of(prop_oneof![ONCE..8 * ONCE, any::<u32>()]),
         micros(),
     )
         .prop_map(|(workers, queued, mean, service, cold, age)| Backlog {
@@ -96,13 +96,13 @@ proptest! {
         workers in 1_u32..17,
         queued in 1_u32..300,
         micros in 1_u64..1_000,
-        cold_factor in 1.0..6.0,
+        parts in ONCE..6 * ONCE,
     ) {
-        let service = 1_000 * micros;
+        let cold_factor = f64::from(parts) / f64::from(ONCE);
+        let service = u64::from(ONCE) * micros;
         let backlog = Backlog { workers, queued, work: service * u64::from(queued), service, ..Backlog::default() };
         let config = StealConfig::new().cold_factor(Some(cold_factor)).cold_limit(Duration::MAX);
         let services = f64::from(queued) / f64::from(workers);
-        prop_assume!((services - (cold_factor - 1.0)).abs() > 1e-6);
         prop_assert_eq!(is_worth_crossing(&backlog, &config), services > cold_factor - 1.0);
         // Before anything is known of the table, its tasks count as equally long: the same.
         let unknown = Backlog { work: 0, service: 0, ..backlog };
@@ -112,12 +112,12 @@ proptest! {
     #[test]
     fn what_was_measured_replaces_the_built_in_factor(
         queued in 1_u32..300,
-        measured in 1.0..6.0,
-        built_in in 1.0..6.0,
+        measured in ONCE..6 * ONCE,
+        built_in in ONCE..6 * ONCE,
     ) {
         let service = 100_000;
         let backlog = Backlog { workers: 4, queued, work: service * u64::from(queued), service, ..Backlog::default() };
-        let config = |cold_factor| StealConfig::new().cold_factor(Some(cold_factor));
+        let config = |parts| StealConfig::new().cold_factor(Some(f64::from(parts) / f64::from(ONCE)));
         let known = Backlog { cold: Some(measured), ..backlog };
         prop_assert_eq!(
             is_worth_crossing(&known, &config(built_in)),
@@ -179,13 +179,13 @@ fn a_cold_cache_that_costs_nothing_by_measurement_is_cheap_and_not_unknown() {
     };
     let config = StealConfig::default();
     assert!(!is_worth_crossing(&backlog(None), &config));
-    for measured in [0.5, 0.99, 1.0, LEAST_COLD] {
+    for measured in [ONCE / 2, ONCE - 1, ONCE, LEAST_COLD] {
         assert!(
             is_worth_crossing(&backlog(Some(measured)), &config),
             "{measured}"
         );
     }
-    assert!(!is_worth_crossing(&backlog(Some(1.6)), &config));
+    assert!(!is_worth_crossing(&backlog(Some(8 * ONCE / 5)), &config));
 }
 
 #[test]

@@ -80,9 +80,12 @@ impl PublishedLoads for Groups {
         self[group].state.queue.len() as u32
     }
 
-    fn wait(&self, group: usize, class: Class, pace: Pace) -> Duration {
-        let waits = &self[group].state.published_load().waits;
-        Duration::from_nanos(waits[pace as usize][class as usize])
+    fn work(&self, group: usize, class: Class, pace: Pace) -> u64 {
+        self[group].state.published_load().work[pace as usize][class as usize]
+    }
+
+    fn at_work_in(&self, group: usize) -> usize {
+        self[group].state.queue.workers()
     }
 
     fn price(&self, group: usize) -> Duration {
@@ -113,10 +116,6 @@ impl PublishedLoads for Groups {
 
     fn is_free(&self, group: usize) -> bool {
         self[group].state.published_load().free
-    }
-
-    fn is_vacant(&self, _: usize) -> bool {
-        false
     }
 
     fn groups(&self) -> usize {

@@ -25,6 +25,7 @@ impl Engine<'_> {
             Routing::Rotate => None,
         };
         let groups = self.groups.groups();
+        let push = |engine: &mut Self, group, _, query| engine.push(group, query);
         let placed = route::choose(
             self,
             groups,
@@ -32,7 +33,8 @@ impl Engine<'_> {
             query,
             |engine| engine.home(table, class),
             |engine, home| route::nearest_spare(&engine.groups, &engine.crossing, home),
-            |engine, group, _, query| engine.push(group, query),
+            push,
+            push,
         );
         match placed {
             Ok(Some(pace)) => self.known[table as usize].is_backlogged = pace == Pace::Backlogged,

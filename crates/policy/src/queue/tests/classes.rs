@@ -125,8 +125,7 @@ fn an_interactive_task_is_not_expected_to_wait_for_bulk_work() {
     }
     let outlook = queue.outlook(now);
     // Of a flood that is; another table's bulk task goes before it.
-    assert_eq!(outlook.waits_backlogged, [0, 50 * NANOS]);
-    assert_eq!(outlook.waits, [0; 2]);
+    assert_eq!(outlook.work, [[0; 2], [0, 100 * NANOS]]);
     let backlog = outlook.backlog;
     assert_eq!((backlog.queued, backlog.work), (50, 100 * NANOS));
     // With interactive tasks in front, those alone are what others see.
@@ -137,8 +136,7 @@ fn an_interactive_task_is_not_expected_to_wait_for_bulk_work() {
     }
     now += MILLI;
     let outlook = queue.outlook(now);
-    assert_eq!(outlook.waits_backlogged, [4 * NANOS, 54 * NANOS]);
-    assert_eq!(outlook.waits, [4 * NANOS; 2]);
+    assert_eq!(outlook.work, [[8 * NANOS; 2], [8 * NANOS, 108 * NANOS]]);
     let backlog = outlook.backlog;
     assert_eq!((backlog.queued, backlog.work), (4, 8 * NANOS));
     assert_eq!((backlog.age, backlog.service), (NANOS, 2 * NANOS));
@@ -334,7 +332,7 @@ proptest! {
             }
             prop_assert_eq!(queue.len(), waiting.len());
             let outlook = queue.outlook(now);
-            prop_assert!(outlook.waits[0] <= outlook.waits[1]);
+            prop_assert!(outlook.work.iter().all(|[interactive, bulk]| interactive <= bulk));
             prop_assert!(outlook.backlog.queued as usize <= waiting.len());
             prop_assert_eq!(outlook.backlog.queued == 0, waiting.is_empty());
         }
@@ -343,6 +341,6 @@ proptest! {
         }
         prop_assert!(waiting.is_empty());
         prop_assert_eq!(queue.len(), 0);
-        prop_assert_eq!(queue.outlook(now).waits, [0; 2]);
+        prop_assert_eq!(queue.outlook(now).work, [[0; 2]; 2]);
     }
 }
