@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use chiplet_policy::Time;
 
-use crate::sync::{Counter, now};
+use crate::sync::now;
 
 /// Counts from when the executor was built.
 #[derive(Clone, Debug)]
@@ -36,6 +36,37 @@ impl Clock {
 
     fn by_system(&self, at: Instant) -> Time {
         Time::ZERO + at.saturating_duration_since(self.began)
+    }
+}
+
+/// The processor's counter of time, where the system itself counts by it.
+#[derive(Clone, Debug)]
+struct Counter {
+    counter: quanta::Clock,
+    began: u64,
+}
+
+impl Counter {
+    /// The first one of a process finds out how fast it counts, mostly in a millisecond. There is none in a model,
+    /// where all time is [`now`]'s.
+    fn start() -> Option<Self> {
+        const SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+        const COUNTERS: [&str; 2] = ["tsc", "arch_sys_counter"];
+        if cfg!(any(chiplet_loom, chiplet_shuttle)) {
+            return None;
+        }
+        let source = std::fs::read_to_string(SOURCE).ok()?;
+        COUNTERS.contains(&source.trim()).then(|| {
+            let counter = quanta::Clock::new();
+            let began = counter.raw();
+            Self { counter, began }
+        })
+    }
+
+    /// Nanoseconds since it was started.
+    #[inline]
+    fn passed(&self) -> u64 {
+        self.counter.delta_as_nanos(self.began, self.counter.raw())
     }
 }
 

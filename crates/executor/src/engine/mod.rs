@@ -10,7 +10,6 @@ pub(crate) mod deadline;
 pub(crate) mod live;
 mod purge;
 pub(crate) mod registry;
-pub(crate) mod span;
 pub(crate) mod stats;
 pub(crate) mod substitutes;
 pub(crate) mod task;

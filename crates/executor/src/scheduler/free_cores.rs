@@ -10,7 +10,7 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::spin_budget::SpinBudget;
+use super::local::SpinBudget;
 use crate::sync::{PAUSES, pause};
 
 /// How many such cores there are.

@@ -11,9 +11,8 @@ use chiplet_table::Class;
 use crossbeam_utils::CachePadded;
 
 use super::FreeCores;
-use super::group_set::GroupSet;
 use super::parkers::Parkers;
-use super::published::Published;
+use super::published::{GroupSet, Published};
 use super::worker_layout::GroupSpec;
 use crate::counts::TABLES_AT_ONCE;
 use crate::sync::{Mutex, MutexGuard};

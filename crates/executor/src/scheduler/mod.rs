@@ -8,7 +8,6 @@
 
 mod find_task;
 mod free_cores;
-mod group_set;
 mod groups;
 mod invitations;
 mod local;
@@ -19,7 +18,6 @@ mod parkers;
 mod published;
 #[cfg(feature = "replay")]
 pub(crate) mod replay;
-mod spin_budget;
 mod standby;
 mod steal_while_busy;
 #[cfg(all(test, not(any(chiplet_loom, chiplet_shuttle))))]

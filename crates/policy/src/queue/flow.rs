@@ -2,12 +2,23 @@
 
 use std::collections::VecDeque;
 
+use super::Effort;
 use super::cold::OUTLIER;
 use super::service::Service;
-use super::slot::Slot;
 
 /// The buffer of a flow in which nothing waits is kept if it has room for no more tasks than this.
 const KEPT: usize = 32;
+
+/// A waiting task.
+pub(super) struct Slot<T> {
+    /// `None` once it has been taken out of turn.
+    pub(super) task: Option<T>,
+    /// When it was accepted, in nanoseconds since the scheduler was made.
+    pub(super) at: u64,
+    /// Queries that it answers.
+    pub(super) queries: u32,
+    pub(super) effort: Option<Effort>,
+}
 
 /// A table's tasks of one class.
 pub(super) struct Flow<T> {
@@ -156,4 +167,14 @@ impl<T> Flow<T> {
         *at = end.saturating_sub(left);
         left
     }
+}
+
+/// Where a search of a queue's tasks goes on.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SearchAt {
+    pub(super) order: usize,
+    /// Place of a flow.
+    pub(super) flow: usize,
+    /// Which of its slots.
+    pub(super) slot: usize,
 }

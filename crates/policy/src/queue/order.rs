@@ -30,10 +30,10 @@ use chiplet_table::Class;
 
 use super::cold::Cold;
 use super::flow::Flow;
+use super::flow::{SearchAt, Slot};
 use super::flows::{Flows, NOWHERE, Place};
 use super::ring::Ring;
 use super::service::{ASSUMED, Took, follow};
-use super::slot::{SearchAt, Slot};
 use super::terms::{Run, Terms};
 use super::turns::Turns;
 use super::weights::Weights;

@@ -5,9 +5,9 @@ use std::time::Duration;
 use chiplet_table::Class;
 
 use super::Effort;
+use super::flow::Slot;
 use super::flows::{Flows, NOWHERE, Place};
 use super::service::Took;
-use super::slot::Slot;
 use crate::{TableId, Time};
 
 /// On which terms a task waits.

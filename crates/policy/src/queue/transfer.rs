@@ -2,8 +2,8 @@
 
 use chiplet_table::Class;
 
+use super::flow::{SearchAt, Slot};
 use super::flows::NOWHERE;
-use super::slot::{SearchAt, Slot};
 use super::{Queue, Terms};
 use crate::{TableId, Time};
 
