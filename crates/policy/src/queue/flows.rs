@@ -22,44 +22,30 @@ const NONE: TableId = TableId {
 };
 
 /// What a queue keeps for one table.
-pub(super) struct Row<T> {
+#[derive(Default)]
+pub(super) struct Row {
     /// [`NONE`] once it is forgotten.
     pub(super) table: TableId,
     pub(super) intake: Intake,
     /// By class.
-    pub(super) flows: [Flow<T>; 2],
+    pub(super) flows: [Flow; 2],
 }
 
-impl<T> Row<T> {
+impl Row {
     /// The table, unless it is forgotten.
     pub(super) fn known(&self) -> Option<TableId> {
         (self.table != NONE).then_some(self.table)
     }
-
-    fn of(table: TableId) -> Self {
-        Self {
-            table,
-            intake: Intake::default(),
-            flows: [Flow::new(), Flow::new()],
-        }
-    }
 }
 
-pub(super) struct Flows<T> {
+#[derive(Default)]
+pub(super) struct Flows {
     places: FxHashMap<TableId, Place>,
-    pub(super) list: Vec<Row<T>>,
+    pub(super) list: Vec<Row>,
     free: Vec<Place>,
 }
 
-impl<T> Flows<T> {
-    pub(super) fn new() -> Self {
-        Self {
-            places: FxHashMap::default(),
-            list: Vec::new(),
-            free: Vec::new(),
-        }
-    }
-
+impl Flows {
     /// Where the flows of `table` lie, if it has some.
     pub(super) fn find(&self, table: TableId) -> Option<Place> {
         self.places.get(&table).copied()
@@ -90,15 +76,13 @@ impl<T> Flows<T> {
     #[cold]
     fn add(&mut self, table: TableId) -> Result<Place, TryReserveError> {
         self.places.try_reserve(1)?;
-        let row = Row::of(table);
+        let row = Row {
+            table,
+            ..Row::default()
+        };
         let place = match self.free.pop() {
             Some(place) => {
-                let old = std::mem::replace(&mut self.list[place as usize], row);
-                let flows = self.list[place as usize].flows.iter_mut();
-                // Entries of the ring may stand for tasks that this place had before.
-                flows
-                    .zip(old.flows)
-                    .for_each(|(flow, old)| flow.skips = old.skips);
+                self.list[place as usize] = row;
                 place
             }
             None => {
@@ -119,28 +103,30 @@ impl<T> Flows<T> {
         let row = &mut self.list[place as usize];
         row.table = NONE;
         let intake = row.intake;
-        for flow in &mut row.flows {
-            debug_assert_eq!(flow.len, 0, "a table retires after its last task");
-            flow.slots = Default::default();
-        }
+        let waiting = row.flows.iter().map(|flow| flow.list.len);
+        debug_assert_eq!(
+            waiting.sum::<usize>(),
+            0,
+            "a table retires after its last task"
+        );
         self.free.push(place);
         Some(intake)
     }
 }
 
 /// The flow of a place and class.
-impl<T> Index<(Place, usize)> for Flows<T> {
-    type Output = Flow<T>;
+impl Index<(Place, usize)> for Flows {
+    type Output = Flow;
 
     #[inline]
-    fn index(&self, (place, class): (Place, usize)) -> &Flow<T> {
+    fn index(&self, (place, class): (Place, usize)) -> &Flow {
         &self.list[place as usize].flows[class]
     }
 }
 
-impl<T> IndexMut<(Place, usize)> for Flows<T> {
+impl IndexMut<(Place, usize)> for Flows {
     #[inline]
-    fn index_mut(&mut self, (place, class): (Place, usize)) -> &mut Flow<T> {
+    fn index_mut(&mut self, (place, class): (Place, usize)) -> &mut Flow {
         &mut self.list[place as usize].flows[class]
     }
 }
@@ -158,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_place_is_taken_again_once_its_table_is_forgotten() {
-        let mut flows: Flows<()> = Flows::new();
+        let mut flows = Flows::default();
         let first = flows.find_or_add(table(0), NOWHERE).unwrap();
         let second = flows.find_or_add(table(1), first).unwrap();
         assert_ne!(first, second);

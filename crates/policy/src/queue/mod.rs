@@ -40,8 +40,8 @@ mod flows;
 mod intake;
 mod order;
 mod outlook;
-mod ring;
 mod service;
+mod slots;
 mod terms;
 #[cfg(test)]
 mod tests;
@@ -55,7 +55,7 @@ use chiplet_table::Class;
 use crate::{TableId, Time};
 pub use discipline::{Discipline, QUEUE_PER_WORKER};
 pub use effort::Effort;
-use flow::SearchAt;
+use flow::{At, NO_SLOT};
 use flows::{Flows, NOWHERE, Place};
 pub use intake::{InVain, Intake};
 use order::{Front, Order};
@@ -104,11 +104,11 @@ pub struct Queue<T> {
     /// Workers at work.
     workers: u32,
     /// Every table that ever submitted here.
-    flows: Flows<T>,
+    flows: Flows,
     /// What waits, by class.
     orders: [Order<T>; 2],
-    /// Where the search for dead tasks goes on.
-    searched: SearchAt,
+    /// Where the search for dead tasks goes on: of which class, and at which slot.
+    searched: (usize, At),
     retired: Intake,
     /// Of all tables, as [`Intake::in_vain`].
     in_vain: u64,
@@ -123,13 +123,14 @@ pub struct Queue<T> {
 
 impl<T> Queue<T> {
     /// An empty queue that `workers` serve.
-    pub fn new(discipline: Discipline, workers: usize) -> Self {
+    pub fn new(mut discipline: Discipline, workers: usize) -> Self {
+        discipline.limit = discipline.limit.min(NO_SLOT as usize);
         let mut queue = Self {
             discipline,
             workers: 0,
-            flows: Flows::new(),
+            flows: Flows::default(),
             orders: Class::ALL.map(|class| Order::new(class, &discipline)),
-            searched: SearchAt::default(),
+            searched: (0, 0),
             retired: Intake::default(),
             in_vain: 0,
             closed: false,
@@ -244,13 +245,13 @@ impl<T> Queue<T> {
         };
         let row = &self.flows.list[place as usize];
         // The limit is that of both classes together.
-        let own = row.flows[0].len + row.flows[1].len;
+        let own = row.flows[0].list.len + row.flows[1].list.len;
         let limit = terms.limit.unwrap_or(self.discipline.table_limit);
         if limit.saturating_sub(own) < tasks || !is_easy && !self.has_place(own, limit, tasks) {
             return Err(Refusal::TableFull);
         }
         let order = &mut self.orders[terms.class as usize];
-        if order.make_room(&mut self.flows, place, tasks).is_err() {
+        if order.make_room(tasks).is_err() {
             return Err(Refusal::NoMemory);
         }
         self.flows.list[place as usize].intake.accepted += weight;

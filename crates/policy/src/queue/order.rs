@@ -14,7 +14,6 @@
 //!     the ring's oldest task, or out of turn (a run) the oldest of the table that this worker ran last
 //!     where the ring is empty: the oldest task of the backlogged flow with the smallest tag; clock = that tag
 //!     while some are backlogged: flow.tag += service time / weight
-//!         of other flows than floods / (ADVANTAGE * weight), if weights do not differ
 //!     an empty flow is backlogged no more
 //! ```
 //!
@@ -29,15 +28,14 @@ use std::time::Duration;
 use chiplet_table::Class;
 
 use super::cold::Cold;
-use super::flow::Flow;
-use super::flow::{SearchAt, Slot};
+use super::flow::{At, Flow, List, NO_SLOT};
 use super::flows::{Flows, NOWHERE, Place};
-use super::ring::Ring;
 use super::service::{ASSUMED, Took, follow};
+use super::slots::{Slot, Slots, Which};
 use super::terms::{Run, Terms};
 use super::turns::Turns;
 use super::weights::Weights;
-use super::{Discipline, Pace};
+use super::{Discipline, Effort, Pace};
 use crate::{TableId, Time};
 
 /// So much work of one table, for each worker, is a burst that others may have to wait for. With 10 ms tables of a
@@ -72,11 +70,13 @@ pub(super) struct Order<T> {
     reorder: u64,
     /// What all workers serve in [`BURST`], in nanoseconds.
     burst: u64,
-    /// Flows that are not backlogged.
-    ring: Ring,
-    /// Those that are.
+    slots: Slots<T>,
+    /// The tasks of flows that are not backlogged.
+    ring: List,
+    /// When the newest of these came.
+    newest: u64,
+    /// Flows that are backlogged.
     turns: Turns,
-    queued: usize,
     pub(super) weights: Weights,
     /// What waiting tasks will take, by their tables' mean service times, in nanoseconds; those of tables of which
     /// nothing is known count nothing.
@@ -85,7 +85,6 @@ pub(super) struct Order<T> {
     typical: u64,
     /// How many times as long queries take away from home, over all tables.
     pub(super) cold: Cold,
-    task: std::marker::PhantomData<T>,
 }
 
 impl<T> Order<T> {
@@ -95,14 +94,14 @@ impl<T> Order<T> {
             run_length: discipline.run_length,
             reorder: (discipline.reorder.clamp(0.0, 1.0) * f64::from(WHOLE)) as u64,
             burst: 0,
-            ring: Ring::new(class as usize),
+            slots: Slots::new(),
+            ring: List::default(),
+            newest: 0,
             turns: Turns::default(),
-            queued: 0,
             weights: Weights::default(),
             work: 0,
             typical: ASSUMED,
             cold: Cold::default(),
-            task: std::marker::PhantomData,
         }
     }
 
@@ -112,7 +111,7 @@ impl<T> Order<T> {
 
     #[inline]
     pub(super) fn len(&self) -> usize {
-        self.queued
+        self.slots.waiting
     }
 
     /// What waits, in nanoseconds: all of it, and that of flows that are not backlogged.
@@ -121,44 +120,27 @@ impl<T> Order<T> {
         [self.work, self.work.wrapping_sub(self.turns.work)]
     }
 
-    /// Makes sure that [`Order::push`] of so many tasks to the flow at `place` needs no memory, nor whatever gets
-    /// backlogged by that.
+    /// Makes sure that [`Order::push`] of so many tasks needs no memory, nor whatever gets backlogged by that.
     #[inline(always)]
-    pub(super) fn make_room(
-        &mut self,
-        flows: &mut Flows<T>,
-        place: Place,
-        tasks: usize,
-    ) -> Result<(), TryReserveError> {
-        let slots = &flows[(place, self.class as usize)].slots;
-        let has_room = slots.capacity() - slots.len() >= tasks
-            && self.ring.has_room(tasks)
-            && self.turns.has_room(self.weights.flows as usize);
-        match has_room {
+    pub(super) fn make_room(&mut self, tasks: usize) -> Result<(), TryReserveError> {
+        let flows = self.weights.flows as usize;
+        match self.slots.has_room(tasks) && self.turns.has_room(flows) {
             true => Ok(()),
-            false => self.grow(flows, place, tasks),
+            false => self.grow(tasks),
         }
     }
 
     #[cold]
-    fn grow(
-        &mut self,
-        flows: &mut Flows<T>,
-        place: Place,
-        tasks: usize,
-    ) -> Result<(), TryReserveError> {
-        if !self.ring.has_room(tasks) {
-            self.ring.grow(flows, tasks)?;
-        }
+    fn grow(&mut self, tasks: usize) -> Result<(), TryReserveError> {
         self.turns.grow(self.weights.flows as usize)?;
-        flows[(place, self.class as usize)].slots.try_reserve(tasks)
+        self.slots.grow(tasks)
     }
 
     /// Adds tasks, each with its queries, for which there is room, to their flow.
     #[inline(always)]
     pub(super) fn push(
         &mut self,
-        flows: &mut Flows<T>,
+        flows: &mut Flows,
         place: Place,
         tasks: impl Iterator<Item = (T, u32)>,
         terms: &Terms,
@@ -166,67 +148,63 @@ impl<T> Order<T> {
     ) -> Pace {
         let flow = &mut flows[(place, self.class as usize)];
         // Whoever was held up on the way here stands behind those who came meanwhile.
-        let at = match flow.is_backlogged {
-            true => at,
-            false => at.max(self.ring.newest),
+        let newest = match flow.is_backlogged {
+            true => self.slots.get(flow.list.last).map_or(0, |slot| slot.at),
+            false => self.newest,
         };
-        let before = flow.slots.len();
+        let at = at.max(newest);
         for (task, queries) in tasks {
-            let (task, effort) = (Some(task), terms.effort);
-            let slot = Slot {
-                task,
-                at,
-                queries,
-                effort,
-            };
+            let slot = Slot::new(task, at, (queries, terms.effort), place);
             self.add(flow, terms.weight, slot);
         }
-        let came = flow.slots.len() - before;
         // While all that waits is a burst at most, nobody has to wait for long.
         let is_calm = self.work <= self.burst && self.turns.is_empty();
-        if is_calm || self.is_within(flows, place, came) {
-            (0..came).for_each(|_| self.ring.push(place, at));
-            return Pace::Within;
+        match is_calm || self.is_within(flows, place) {
+            true => Pace::Within,
+            false => Pace::Backlogged,
         }
-        Pace::Backlogged
     }
 
-    /// Adds a task to a flow; its entry in the ring is up to the caller.
+    /// Adds a task to its flow.
     #[inline(always)]
-    fn add(&mut self, flow: &mut Flow<T>, weight: f32, slot: Slot<T>) {
-        if flow.len == 0 {
+    fn add(&mut self, flow: &mut Flow, weight: f32, slot: Slot<T>) {
+        if flow.list.len == 0 {
             self.turns.begin(flow);
         }
         self.weights.join(flow, weight);
-        self.queued += 1;
-        let work = u64::from(slot.queries).wrapping_mul(flow.cost);
+        let (queries, at) = (u64::from(slot.queries), slot.at);
+        flow.queries += queries;
+        let work = queries.wrapping_mul(flow.cost);
         self.work = self.work.wrapping_add(work);
+        let slot = self.slots.put(slot);
+        self.slots.link(Which::Flow, &mut flow.list, slot);
         if flow.is_backlogged {
             self.turns.work = self.turns.work.wrapping_add(work);
+        } else {
+            self.slots.link(Which::Ring, &mut self.ring, slot);
+            self.newest = at;
         }
-        flow.push(slot);
     }
 
-    /// Whether the flow at `place` is in the ring, now that so many tasks have come to it that have no entries there.
+    /// Whether the flow at `place`, to which a task has come, stays in the ring.
     #[cold]
-    fn is_within(&mut self, flows: &mut Flows<T>, place: Place, came: usize) -> bool {
+    fn is_within(&mut self, flows: &mut Flows, place: Place) -> bool {
         self.clear_way(flows, place);
         let flow = &mut flows[(place, self.class as usize)];
         if flow.is_backlogged {
             return false;
         }
-        flow.is_flood = flow.work() as f64 > self.burst_of(flow) && self.is_most(flow, came);
-        let lead = self.burst as f64 / self.weights.mean();
-        if flow.is_flood || self.turns.is_ahead(flow, lead) {
-            let entries = flow.skips + flow.slots.len() - came;
-            self.leave_ring(flows, place, entries);
+        let is_flood = flow.work() as f64 > self.burst_of(flow) && self.is_most(flow);
+        let lead = FAR_MORE * self.burst as f64 / self.weights.mean();
+        if is_flood || self.turns.is_ahead(flow, lead) {
+            self.leave_ring(flows, place);
             return false;
         }
         true
     }
 
     /// The task that has come to the flow at `place` does not wait for far more than a burst, and than its flow's own.
-    fn clear_way(&mut self, flows: &mut Flows<T>, place: Place) {
+    fn clear_way(&mut self, flows: &mut Flows, place: Place) {
         let class = self.class as usize;
         let own = flows[(place, class)].work() as f64;
         loop {
@@ -234,79 +212,94 @@ impl<T> Order<T> {
                 let flow = &flows[(other, class)];
                 other != place && flow.work() as f64 > FAR_MORE * own.max(self.burst_of(flow))
             };
-            let mut ahead = self.ring.iter().take(LOOK_AHEAD);
-            let Some(other) = ahead.find(is_in_way) else {
+            let ahead = self.slots.iter(Which::Ring, &self.ring).take(LOOK_AHEAD);
+            let Some(other) = ahead.map(|(_, slot)| slot.place).find(is_in_way) else {
                 return;
             };
-            drop(ahead);
-            let flow = &mut flows[(other, class)];
-            flow.is_flood = true;
-            let entries = flow.slots.len();
-            self.leave_ring(flows, other, entries);
+            self.leave_ring(flows, other);
         }
     }
 
-    /// Whether far more waits of a flow in the ring, of which so many tasks have no entries there yet, than of the others
-    /// there, on average over those. While some are of tables of which nothing is known, tasks are counted, too. Where
-    /// weights differ that makes no difference: they hold in turns only.
-    fn is_most(&self, flow: &Flow<T>, came: usize) -> bool {
+    /// Whether far more waits of a flow in the ring than of the others there, on average over those. While some are of
+    /// tables of which nothing is known, tasks are counted, too. Where weights differ that makes no difference: they
+    /// hold in turns only.
+    fn is_most(&self, flow: &Flow) -> bool {
         let others = f64::from(self.weights.flows) - self.turns.len() as f64 - 1.0;
         let is_far_more = |own: f64, rest: f64| own * others.max(1.0) > FAR_MORE * rest;
         let backlogged = self.turns.work.wrapping_add(flow.work());
         let work = self.work.wrapping_sub(backlogged) as f64;
-        let slots = (self.ring.len() + came - flow.slots.len()) as f64;
+        let tasks = flow.list.len;
         !self.weights.are_even()
             || is_far_more(flow.work() as f64, work)
-                && (self.weights.unknown == 0 || is_far_more(flow.slots.len() as f64, slots))
+                && (self.weights.unknown == 0
+                    || is_far_more(tasks as f64, (self.ring.len - tasks) as f64))
     }
 
     /// How much may wait of a flow as a burst: less if its weight is less than the mean.
-    fn burst_of(&self, flow: &Flow<T>) -> f64 {
+    fn burst_of(&self, flow: &Flow) -> f64 {
         let part = f64::from(flow.weight) / self.weights.mean();
         self.burst as f64 * part.min(1.0)
     }
 
     /// How long so many queries of a flow will take, in nanoseconds.
     #[inline(always)]
-    fn expected(&self, flow: &Flow<T>, queries: u64) -> u64 {
+    fn expected(&self, flow: &Flow, queries: u64) -> u64 {
         flow.service.mean(self.typical).saturating_mul(queries)
     }
 
-    /// A flow that has so many entries in the ring gets backlogged.
-    fn leave_ring(&mut self, flows: &mut Flows<T>, place: Place, entries: usize) {
-        if entries > 0 {
-            self.ring.keep(flows, |other| other != place);
-        }
+    /// A flow of the ring gets backlogged.
+    fn leave_ring(&mut self, flows: &mut Flows, place: Place) {
         let flow = &mut flows[(place, self.class as usize)];
-        flow.compact();
+        let mut next = self.slots.first(&flow.list);
+        while let Some(at) = next {
+            next = self.slots.after(Which::Flow, at);
+            self.slots.unlink(Which::Ring, &mut self.ring, at);
+        }
         self.turns.enter(flow, place);
     }
 
-    /// Adds tasks that came elsewhere, each with its place and its table's weight. Looks at all that waits.
-    pub(super) fn adopt(&mut self, flows: &mut Flows<T>, slots: Vec<(Place, f32, Slot<T>)>) {
+    /// Adds tasks that came elsewhere, each with its table's weight. Looks at all that waits.
+    pub(super) fn adopt(&mut self, flows: &mut Flows, slots: Vec<(f32, Slot<T>)>) {
         let class = self.class as usize;
         let mut places = Vec::new();
-        for (place, weight, slot) in slots {
-            if self.make_room(flows, place, 1).is_err() {
+        for (weight, slot) in slots {
+            if self.make_room(1).is_err() {
                 std::process::abort();
             }
-            let flow = &mut flows[(place, class)];
-            self.add(flow, weight, slot);
-            if !flow.is_backlogged {
-                self.ring.push(place, self.ring.newest);
-            }
-            places.push(place);
+            places.push(slot.place);
+            self.add(&mut flows[(slot.place, class)], weight, slot);
         }
-        self.ring.rebuild(flows);
+        self.link_all(flows);
         places.dedup();
         for place in places {
-            self.is_within(flows, place, 0);
+            self.is_within(flows, place);
+        }
+    }
+
+    /// Puts all lists in order of arrival.
+    fn link_all(&mut self, flows: &mut Flows) {
+        let class = self.class as usize;
+        let mut all = Vec::with_capacity(self.slots.waiting);
+        for row in &mut flows.list {
+            let list = std::mem::take(&mut row.flows[class].list);
+            all.extend(self.slots.iter(Which::Flow, &list));
+        }
+        all.sort_by_key(|&(_, slot)| slot.at);
+        let order: Vec<(At, Place)> = all.iter().map(|(at, slot)| (*at, slot.place)).collect();
+        self.newest = all.last().map_or(self.newest, |(_, slot)| slot.at);
+        self.ring = List::default();
+        for (at, place) in order {
+            let flow = &mut flows[(place, class)];
+            self.slots.link(Which::Flow, &mut flow.list, at);
+            if !flow.is_backlogged {
+                self.slots.link(Which::Ring, &mut self.ring, at);
+            }
         }
     }
 
     /// Takes note of how long a task took, at home or away.
     #[inline(always)]
-    pub(super) fn learn(&mut self, flow: &mut Flow<T>, run: &Run, took: &Took, away: bool) {
+    pub(super) fn learn(&mut self, flow: &mut Flow, run: &Run, took: &Took, away: bool) {
         if !self.turns.is_empty() {
             flow.settle(run.charged, took.spent);
         }
@@ -322,9 +315,9 @@ impl<T> Order<T> {
 
     /// What the queries of a flow cost is known a little better.
     #[inline(always)]
-    fn reprice(&mut self, flow: &mut Flow<T>) {
+    fn reprice(&mut self, flow: &mut Flow) {
         let (before, cost) = (flow.work(), flow.service.cost());
-        let gets_known = flow.cost == 0 && cost > 0 && flow.len > 0;
+        let gets_known = flow.cost == 0 && cost > 0 && flow.list.len > 0;
         self.weights.unknown -= u32::from(gets_known);
         flow.cost = cost;
         let more = flow.work().wrapping_sub(before);
@@ -335,14 +328,14 @@ impl<T> Order<T> {
     }
 
     /// Takes note of so many tasks of the flow at `place` that were not begun because of their deadlines.
-    pub(super) fn missed(&mut self, flows: &mut Flows<T>, place: Place, tasks: u64) {
+    pub(super) fn missed(&mut self, flows: &mut Flows, place: Place, tasks: u64) {
         let flow = &mut flows[(place, self.class as usize)];
         flow.service.miss(tasks);
         self.reprice(flow);
     }
 
     /// A task that was taken was not begun: because of its deadline if it was missed, else because it was dead.
-    pub(super) fn not_begun(&mut self, flows: &mut Flows<T>, place: Place, run: &Run) {
+    pub(super) fn not_begun(&mut self, flows: &mut Flows, place: Place, run: &Run) {
         if !self.turns.is_empty() {
             flows[(place, self.class as usize)].settle(run.charged, 0);
         }
@@ -352,7 +345,7 @@ impl<T> Order<T> {
     }
 
     /// How long a task with a deadline that begins at `now` usually takes, if that is known.
-    pub(super) fn usual(&self, flows: &mut Flows<T>, run: &Run, now: Time) -> Option<Duration> {
+    pub(super) fn usual(&self, flows: &mut Flows, run: &Run, now: Time) -> Option<Duration> {
         let service = &mut flows[(run.place, self.class as usize)].service;
         let usual = service.usual(run.effort?, run.queries, now.as_nanos());
         usual.map(Duration::from_nanos)
@@ -360,123 +353,160 @@ impl<T> Order<T> {
 
     /// The task that is next in order.
     #[inline(always)]
-    pub(super) fn front(&self, flows: &Flows<T>) -> Option<Front> {
-        let (flow, is_backlogged) = match self.ring.front() {
-            Some(place) => (place, false),
-            None => (self.turns.front()?, true),
-        };
-        let since = flows[(flow, self.class as usize)].since()?;
+    pub(super) fn front(&self, flows: &Flows) -> Option<Front> {
+        let is_backlogged = self.ring.first == NO_SLOT;
+        let slot = self.slots.get(self.next(flows)?)?;
         Some(Front {
-            flow,
-            since,
+            flow: slot.place,
+            since: slot.at,
             is_backlogged,
         })
+    }
+
+    /// Where that is.
+    #[inline(always)]
+    fn next(&self, flows: &Flows) -> Option<At> {
+        match self.ring.first {
+            NO_SLOT => Some(flows[(self.turns.front()?, self.class as usize)].list.first),
+            first => Some(first),
+        }
     }
 
     /// Takes the next task out, for whoever ran the flow at `last` before.
     #[inline(always)]
     pub(super) fn take(
         &mut self,
-        flows: &mut Flows<T>,
+        flows: &mut Flows,
         last: Place,
         run: &mut Run,
         now: Time,
     ) -> Option<T> {
-        let front = self.ring.front();
-        let place = match front {
-            Some(front) => self.choose(flows, front, last, run, now.as_nanos()),
-            None => self.turns.front()?,
-        };
+        let next = self.next(flows)?;
+        let at = self.choose(flows, next, last, run, now.as_nanos());
+        let place = self.slots.get(at)?.place;
         let row = &mut flows.list[place as usize];
         let (table, flow) = (row.table, &mut row.flows[self.class as usize]);
-        let (slot, left) = flow.pop()?;
-        let expected = self.expected(flow, slot.queries.into());
+        let (task, queries, effort) = self.pull(flow, at)?;
+        let expected = self.expected(flow, queries.into());
         if !self.turns.is_empty() {
             self.turns.charge(flow, expected, &self.weights);
         }
-        self.leaves(flow, slot.queries.into(), 1);
-        match front {
-            Some(front) if front == place => self.ring.pop(flows, left - 1),
-            Some(_) => self.ring.leave(flows, place, left),
-            None => {}
-        }
-        let length = self.run_length;
+        self.leaves(flow, queries.into());
         run.begin(
             (table, place, last),
-            &slot,
+            (queries, effort),
             expected,
             self.class,
-            length,
+            self.run_length,
             now,
         );
-        slot.task
+        Some(task)
     }
 
-    /// Which flow of the ring is next: that in front, or out of turn the one that the worker ran last.
+    /// Which task is next: that in slot `next`, or out of turn the first one of the flow in the ring that the worker ran
+    /// last.
     #[inline(always)]
-    fn choose(&self, flows: &Flows<T>, front: Place, last: Place, run: &Run, now: u64) -> Place {
-        if run.left == 0 || last == front || last == NOWHERE {
-            return front;
+    fn choose(&self, flows: &Flows, next: At, last: Place, run: &Run, now: u64) -> At {
+        if run.left == 0 || last == NOWHERE || self.ring.first == NO_SLOT {
+            return next;
         }
-        let [first, other] = [front, last].map(|place| &flows[(place, self.class as usize)]);
-        let since = first.since().unwrap_or(now);
-        let latest = since + part(now.saturating_sub(since), self.reorder);
-        let is_due = !other.is_backlogged && other.since().is_some_and(|since| since <= latest);
-        if is_due { last } else { front }
+        let other = &flows[(last, self.class as usize)];
+        let [Some(front), Some(its)] = [next, other.list.first].map(|at| self.slots.get(at)) else {
+            return next;
+        };
+        let latest = front.at + part(now.saturating_sub(front.at), self.reorder);
+        match !other.is_backlogged && its.at <= latest {
+            true => other.list.first,
+            false => next,
+        }
     }
 
-    /// So many tasks of a flow with so many queries do not wait any more.
+    /// Takes the task in slot `at` of a flow out, with its queries and effort.
     #[inline(always)]
-    fn leaves(&mut self, flow: &mut Flow<T>, queries: u64, tasks: usize) {
-        self.queued -= tasks;
+    fn pull(&mut self, flow: &mut Flow, at: At) -> Option<(T, u32, Option<Effort>)> {
+        self.slots.unlink(Which::Flow, &mut flow.list, at);
+        if !flow.is_backlogged {
+            self.slots.unlink(Which::Ring, &mut self.ring, at);
+        }
+        let taken = self.slots.free(at)?;
+        flow.queries -= u64::from(taken.1);
+        Some(taken)
+    }
+
+    /// A task of a flow with so many queries has been taken out.
+    #[inline(always)]
+    fn leaves(&mut self, flow: &mut Flow, queries: u64) {
         let work = queries.wrapping_mul(flow.cost);
         self.work = self.work.wrapping_sub(work);
         if flow.is_backlogged {
             self.turns.work = self.turns.work.wrapping_sub(work);
         }
-        if flow.len == 0 {
+        if flow.list.len == 0 {
             flow.ends();
             self.weights.leave(flow);
             if self.weights.flows == 0 {
                 self.turns.forget();
+                self.slots.shrink();
             }
         }
     }
 
-    /// Looks at the waiting tasks from `at` on, as many as there are `steps`, and takes those out for which `dead`
-    /// holds, with their table and its weight. True if it has come to the end; else `at` is where to go on. Sixteen
-    /// flows are a step, too.
-    pub(super) fn extract(
+    /// Looks at the slots from `at` on, as many as there are `steps`, and takes those tasks out for which `dead` holds.
+    /// True if it has come to the end; else `at` is where to go on.
+    pub(super) fn search(
         &mut self,
-        flows: &mut Flows<T>,
-        at: &mut SearchAt,
+        flows: &mut Flows,
+        at: &mut At,
         steps: &mut usize,
         mut dead: impl FnMut(&T) -> bool,
-        mut out: impl FnMut(TableId, f32, T, &Slot<T>),
+        mut out: impl FnMut(TableId, u32, T),
     ) -> bool {
-        let class = self.class as usize;
-        while *steps > 0
-            && let Some(row) = flows.list.get_mut(at.flow)
-        {
-            *steps -= usize::from(at.flow.is_multiple_of(16));
-            let (table, flow) = (row.table, &mut row.flows[class]);
-            let (weight, tasks, queries) = (flow.weight, flow.len, flow.queries);
-            let is_backlogged = flow.is_backlogged;
-            let tell = |task: T, slot: &Slot<T>| out(table, weight, task, slot);
-            let left = flow.extract(&mut at.slot, steps, &mut dead, tell);
-            let is_through = at.slot == flow.slots.len();
-            if flow.len < tasks {
-                self.leaves(flow, queries - flow.queries, tasks - flow.len);
+        while let Some(slot) = self.slots.get(*at) {
+            if *steps == 0 {
+                break;
             }
-            if !is_backlogged {
-                self.ring.leave(flows, at.flow as Place, left);
+            *steps -= 1;
+            if slot.task.as_ref().is_some_and(&mut dead) {
+                let row = &mut flows.list[slot.place as usize];
+                let (table, flow) = (row.table, &mut row.flows[self.class as usize]);
+                if let Some((task, queries, _)) = self.pull(flow, *at) {
+                    self.leaves(flow, queries.into());
+                    out(table, queries, task);
+                }
             }
-            if is_through {
-                (at.flow, at.slot) = (at.flow + 1, 0);
+            *at += 1;
+        }
+        self.turns.leave(flows, self.class as usize);
+        self.slots.get(*at).is_none()
+    }
+
+    /// Takes all tasks out, those of a table in order.
+    pub(super) fn move_out(
+        &mut self,
+        flows: &mut Flows,
+        mut out: impl FnMut(TableId, Terms, Time, T),
+    ) {
+        let class = self.class;
+        for row in &mut flows.list {
+            let flow = &mut row.flows[class as usize];
+            let weight = flow.weight;
+            while let Some(slot) = self.slots.get(flow.list.first) {
+                let at = Time::from_nanos(slot.at);
+                let Some((task, queries, effort)) = self.pull(flow, flow.list.first) else {
+                    break;
+                };
+                self.leaves(flow, queries.into());
+                let terms = Terms {
+                    class,
+                    weight,
+                    queries,
+                    effort,
+                    ..Terms::default()
+                };
+                out(row.table, terms, at, task);
             }
         }
-        self.turns.leave(flows, class);
-        at.flow == flows.list.len()
+        self.turns.leave(flows, class as usize);
     }
 }
 

@@ -5,7 +5,6 @@ use std::time::Duration;
 use chiplet_table::Class;
 
 use super::Effort;
-use super::flow::Slot;
 use super::flows::{Flows, NOWHERE, Place};
 use super::service::Took;
 use crate::{TableId, Time};
@@ -101,7 +100,7 @@ impl Default for Run {
 impl Run {
     /// Where the flow of the table is that the worker has run, unless that is forgotten.
     #[inline(always)]
-    pub(super) fn last<T>(&self, flows: &Flows<T>) -> Place {
+    pub(super) fn last(&self, flows: &Flows) -> Place {
         match flows.list.get(self.place as usize) {
             Some(row) if row.table == self.table => self.place,
             _ => NOWHERE,
@@ -111,10 +110,10 @@ impl Run {
     /// Says that a task of `table`, whose flow is at `place`, has been taken at `now`, after one from `last`. `length` is
     /// how many of one table may follow each other.
     #[inline(always)]
-    pub(super) fn begin<T>(
+    pub(super) fn begin(
         &mut self,
         (table, place, last): (TableId, Place, Place),
-        slot: &Slot<T>,
+        (queries, effort): (u32, Option<Effort>),
         charged: u64,
         class: Class,
         length: u32,
@@ -127,8 +126,8 @@ impl Run {
         self.table = table;
         self.place = place;
         self.class = class;
-        self.queries = slot.queries;
-        self.effort = slot.effort;
+        self.queries = queries;
+        self.effort = effort;
         self.charged = charged;
         (self.at, self.began, self.missed) = (At::Begun, now.as_nanos(), false);
     }

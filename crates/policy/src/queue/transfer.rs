@@ -2,8 +2,8 @@
 
 use chiplet_table::Class;
 
-use super::flow::{SearchAt, Slot};
 use super::flows::NOWHERE;
+use super::slots::Slot;
 use super::{Queue, Terms};
 use crate::{TableId, Time};
 
@@ -24,7 +24,7 @@ impl<T> Queue<T> {
     /// Takes out every queued task for which `dead` holds: [`Intake::leaving`](super::Intake::leaving) until the caller
     /// has ended them and counted how.
     pub fn extract(&mut self, dead: impl FnMut(&T) -> bool) -> Vec<(TableId, T)> {
-        self.searched = SearchAt::default();
+        self.searched = (0, 0);
         self.search(usize::MAX, dead).0
     }
 
@@ -38,24 +38,19 @@ impl<T> Queue<T> {
         let mut out = Vec::new();
         let mut leaving = Vec::new();
         let mut is_through = true;
-        while let Some(order) = self.orders.get_mut(self.searched.order) {
-            let at = &mut self.searched;
-            let leaves = |table, _, task, slot: &Slot<T>| {
-                leaving.push((table, slot.queries));
+        let (mut class, mut at) = self.searched;
+        while let Some(order) = self.orders.get_mut(class) {
+            let leaves = |table, queries, task| {
+                leaving.push((table, queries));
                 out.push((table, task));
             };
-            is_through = order.extract(&mut self.flows, at, &mut steps, &mut dead, leaves);
+            is_through = order.search(&mut self.flows, &mut at, &mut steps, &mut dead, leaves);
             if !is_through {
                 break;
             }
-            *at = SearchAt {
-                order: at.order + 1,
-                ..SearchAt::default()
-            };
+            (class, at) = (class + 1, 0);
         }
-        if is_through {
-            self.searched = SearchAt::default();
-        }
+        self.searched = if is_through { (0, 0) } else { (class, at) };
         for (table, queries) in leaving {
             self.intake_mut(table).leaving += u64::from(queries);
         }
@@ -65,24 +60,16 @@ impl<T> Queue<T> {
     /// Takes out everything, for another group's queue.
     pub fn move_out(&mut self) -> Vec<Moved<T>> {
         let mut out = Vec::new();
-        for (class, order) in Class::ALL.into_iter().zip(&mut self.orders) {
-            let (mut from, mut steps) = (SearchAt::default(), usize::MAX);
-            let moves = |table, weight, task, slot: &Slot<T>| {
-                let terms = Terms {
-                    class,
-                    weight,
-                    queries: slot.queries,
-                    effort: slot.effort,
-                    ..Terms::default()
-                };
-                out.push(Moved {
+        for order in &mut self.orders {
+            order.move_out(&mut self.flows, |table, terms, at, task| {
+                let moved = Moved {
                     table,
                     terms,
-                    at: Time::from_nanos(slot.at),
+                    at,
                     task,
-                });
-            };
-            order.extract(&mut self.flows, &mut from, &mut steps, |_| true, moves);
+                };
+                out.push(moved);
+            });
         }
         out
     }
@@ -102,13 +89,9 @@ impl<T> Queue<T> {
             let Ok(place) = self.flows.find_or_add(table, NOWHERE) else {
                 std::process::abort()
             };
-            let slot = Slot {
-                task: Some(task),
-                at: at.as_nanos(),
-                queries: terms.queries,
-                effort: terms.effort,
-            };
-            slots[terms.class as usize].push((place, terms.weight, slot));
+            let of = (terms.queries, terms.effort);
+            let slot = Slot::new(task, at.as_nanos(), of, place);
+            slots[terms.class as usize].push((terms.weight, slot));
         }
         for (order, slots) in self.orders.iter_mut().zip(slots) {
             order.adopt(&mut self.flows, slots);

@@ -8,10 +8,6 @@ use super::flow::Flow;
 use super::flows::{Flows, Place};
 use super::weights::Weights;
 
-/// How many times as much as a flood a flow of its weight may get. With 1, tables that ask for nine tenths of a domain
-/// beside a flood had 4 times the p999 (modelled).
-const ADVANTAGE: f64 = 4.0;
-
 /// A backlogged flow gets so many nanoseconds of work done, times its weight by the mean one, before the next one's
 /// turn: by all workers, whose private caches hold its table then.
 const QUANTUM: f64 = 1e6;
@@ -60,17 +56,17 @@ impl Turns {
 
     /// A flow that was empty begins at the tag that was served last, unless it has got more.
     #[inline(always)]
-    pub(super) fn begin<T>(&self, flow: &mut Flow<T>) {
+    pub(super) fn begin(&self, flow: &mut Flow) {
         flow.tag = flow.tag.max(self.clock);
     }
 
     /// Whether a flow has got so much more than those that are backlogged, while there are some.
-    pub(super) fn is_ahead<T>(&self, flow: &Flow<T>, nanos: f64) -> bool {
+    pub(super) fn is_ahead(&self, flow: &Flow, nanos: f64) -> bool {
         !self.is_empty() && flow.tag > self.clock + nanos as u128
     }
 
     /// The flow at `place` gets backlogged. There is room for it.
-    pub(super) fn enter<T>(&mut self, flow: &mut Flow<T>, place: Place) {
+    pub(super) fn enter(&mut self, flow: &mut Flow, place: Place) {
         flow.is_backlogged = true;
         self.flows.push(Reverse((flow.tag, place)));
         self.work = self.work.wrapping_add(flow.work());
@@ -78,10 +74,9 @@ impl Turns {
 
     /// Moves the tag of a flow on of which a task is served that is `expected` to take so long.
     #[inline(never)]
-    pub(super) fn charge<T>(&mut self, flow: &mut Flow<T>, expected: u64, weights: &Weights) {
+    pub(super) fn charge(&mut self, flow: &mut Flow, expected: u64, weights: &Weights) {
         let before = flow.tag;
-        let is_favoured = !flow.is_flood && weights.are_even();
-        flow.charge(expected, if is_favoured { ADVANTAGE } else { 1.0 });
+        flow.charge(expected);
         self.latest = self.latest.max(flow.tag);
         if !flow.is_backlogged {
             return;
@@ -89,7 +84,7 @@ impl Turns {
         self.clock = self.clock.max(before);
         let quantum = (QUANTUM / weights.mean()) as u128;
         if let Some(mut first) = self.flows.peek_mut() {
-            if flow.len == 0 {
+            if flow.list.len == 0 {
                 PeekMut::pop(first);
             } else if flow.tag - first.0.0 >= quantum {
                 first.0.0 = flow.tag;
@@ -98,7 +93,7 @@ impl Turns {
     }
 
     /// Some flows have got empty out of turn.
-    pub(super) fn leave<T>(&mut self, flows: &Flows<T>, class: usize) {
+    pub(super) fn leave(&mut self, flows: &Flows, class: usize) {
         let stays =
             |Reverse((_, place)): &Reverse<(u128, Place)>| flows[(*place, class)].is_backlogged;
         self.flows.retain(stays);

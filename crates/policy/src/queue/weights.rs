@@ -15,8 +15,8 @@ pub(super) struct Weights {
 impl Weights {
     /// A task of `weight` is about to wait in a flow.
     #[inline(always)]
-    pub(super) fn join<T>(&mut self, flow: &mut Flow<T>, weight: f32) {
-        if flow.len > 0 {
+    pub(super) fn join(&mut self, flow: &mut Flow, weight: f32) {
+        if flow.list.len > 0 {
             if flow.weight == weight {
                 return;
             }
@@ -30,7 +30,7 @@ impl Weights {
 
     /// A flow does not count any more.
     #[inline(always)]
-    pub(super) fn leave<T>(&mut self, flow: &Flow<T>) {
+    pub(super) fn leave(&mut self, flow: &Flow) {
         self.flows -= 1;
         self.unknown -= u32::from(flow.cost == 0);
         self.add(flow.weight, -1.0);
@@ -66,9 +66,9 @@ mod tests {
     fn weights_are_even_while_all_that_wait_are_alike() {
         let mut weights = Weights::default();
         let mut flows = [0.1, 0.1, 100.0, 0.1].map(|weight| {
-            let mut flow: Flow<()> = Flow::new();
+            let mut flow = Flow::default();
             weights.join(&mut flow, weight);
-            flow.len = 1;
+            flow.list.len = 1;
             flow
         });
         assert!(!weights.are_even() && weights.flows == 4);

@@ -139,8 +139,8 @@ fn others_hardly_wait_beside_tables_that_flood_whatever_they_ask_for() {
         for floods in [1, 2, 3] {
             for (quiet, bulk) in [(5, false), (20, false), (20, true)] {
                 for asked in [0.2, 0.4, 0.6, 0.8, 0.9] {
-                    // Those that ask for little get up to four times as much as a flood.
-                    let most = f64::from(4 * quiet) / f64::from(4 * quiet + floods);
+                    // Each gets up to as much as a flood.
+                    let most = f64::from(quiet) / f64::from(quiet + floods);
                     if asked > most - 0.04 {
                         continue;
                     }

@@ -185,7 +185,8 @@ fn a_flood_and_bulk_work_at_once_take_no_more_than_one_of_them() {
             quiet.wait_us.p50 < 5_000.0 && quiet.wait_us.p99 < 40_000.0,
             "{told}"
         );
-        assert!(flood.time_share > 0.02 && bulk.time_share > 0.02, "{told}");
+        // Bulk work counts as a table of a sixteenth of the weight.
+        assert!(flood.time_share > 0.02 && bulk.time_share > 0.01, "{told}");
     }
 }
 
