@@ -107,6 +107,8 @@ portable: ## The library without any C library, as it is by default.
 unit: setup ## Tests and doc tests of the library, the applications and what they use; builds the examples. The rest: `make lab`.
 	cd datasets/glove-50d && sha256sum --check --quiet SHA256SUMS
 	cargo test --locked --workspace $(LAB:%=--exclude chiplet-%) --all-features --no-fail-fast
+	@# What the order of service promises, in virtual time.
+	cargo test --locked --all-features -p chiplet-sim --lib promises
 
 lab: setup ## Tests of the evidence. What needs an emulator is ignored or says that it is skipped: `make emulated`.
 	cargo test --locked --all-features $(LAB:%=-p chiplet-%) --no-fail-fast

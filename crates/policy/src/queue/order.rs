@@ -7,7 +7,7 @@
 //!         and FAR_MORE times as much as of others in the ring, or weights differ
 //!     so is a flow in front, if FAR_MORE times as much waits of it as of the task's flow, and as a burst
 //!     a flood gets backlogged: it leaves the ring
-//!         so does the task's flow, if others are backlogged and its tag is a burst ahead of the clock
+//!         so does the task's flow, if others are backlogged and its tag is FAR_MORE bursts ahead of the clock
 //!     else ring += flow
 //!
 //! take():
