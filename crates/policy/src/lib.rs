@@ -62,8 +62,9 @@ pub use placement::{Home, Homes, Move, Placement};
 pub use planner::{MemoryChange, MemoryStep, Planner, PlannerConfig, Remap};
 pub use split::{Hands, SplitConfig, next_unit};
 pub use steal::{
-    Backlog, LEAST_COLD, NEAR, ONCE, Staff, StealConfig, can_donate, can_help_far, choose_victim,
-    has_surplus_worker, is_worth_crossing, is_worth_rebalancing, is_worth_stealing_while_busy,
+    Backlog, LEAST_COLD, NEAR, Staff, StealConfig, UNIT_FACTOR, can_donate, can_help_far,
+    choose_victim, has_surplus_worker, is_worth_crossing, is_worth_rebalancing,
+    is_worth_stealing_while_busy,
 };
 pub use table_id::TableId;
 pub use time::Time;

@@ -21,7 +21,7 @@ pub struct Backlog {
     pub work: u64,
     /// Mean service time of the table whose task would be taken; zero while none of its tasks has ended.
     pub service: u64,
-    /// How many times as long that table's tasks take away from home, in parts of [`ONCE`]; of all the queue's tables,
+    /// How many times as long that table's tasks take away from home, in parts of [`UNIT_FACTOR`]; of all the queue's tables,
     /// if too few of its tasks were measured.
     pub cold: Option<u32>,
     /// How long the oldest task has waited.
@@ -71,7 +71,7 @@ impl StealConfig {
         let factor = self.cold_factor.filter(is_sane);
         Prices {
             is_ever: self.is_ever(),
-            extra: ((factor.unwrap_or(Self::COLD_FACTOR) - 1.0) * f64::from(ONCE)) as u64,
+            extra: ((factor.unwrap_or(Self::COLD_FACTOR) - 1.0) * f64::from(UNIT_FACTOR)) as u64,
             limit: nanos(self.cold_limit),
             max_wait: nanos(self.max_wait),
         }
@@ -79,13 +79,13 @@ impl StealConfig {
 }
 
 /// A factor of 1, where factors are whole numbers.
-pub const ONCE: u32 = 1 << 10;
+pub const UNIT_FACTOR: u32 = 1 << 10;
 
-/// [`StealConfig`] in nanoseconds and parts of [`ONCE`], as every push and take asks for it.
+/// [`StealConfig`] in nanoseconds and parts of [`UNIT_FACTOR`], as every push and take asks for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Prices {
     is_ever: bool,
-    /// What a crossing costs in service times, until that is measured.
+    /// What a crossing costs in service times and parts of [`UNIT_FACTOR`], until that is measured.
     extra: u64,
     limit: u64,
     pub(crate) max_wait: u64,
@@ -97,10 +97,10 @@ impl Prices {
     #[inline]
     pub(crate) fn of(&self, backlog: &Backlog) -> u64 {
         let extra = match backlog.cold {
-            Some(factor) => u64::from(factor.max(LEAST_COLD) - ONCE),
+            Some(factor) => u64::from(factor.max(LEAST_COLD) - UNIT_FACTOR),
             None => self.extra,
         };
-        (backlog.service.saturating_mul(extra) / u64::from(ONCE)).min(self.limit)
+        (backlog.service.saturating_mul(extra) / u64::from(UNIT_FACTOR)).min(self.limit)
     }
 
     /// [`is_worth_crossing`], where a cold cache costs `price`.
@@ -114,7 +114,10 @@ impl Prices {
         }
         let workers = u64::from(backlog.workers);
         match backlog.service {
-            0 => u64::from(backlog.queued) * u64::from(ONCE) > workers.saturating_mul(self.extra),
+            0 => {
+                u64::from(backlog.queued) * u64::from(UNIT_FACTOR)
+                    > workers.saturating_mul(self.extra)
+            }
             _ => backlog.work > workers.saturating_mul(price),
         }
     }
@@ -122,7 +125,7 @@ impl Prices {
 
 /// A measured cold factor counts as at least this, 1.25 times. What a task reads away from home also evicts what the
 /// tables there need, and that is not in its own time.
-pub const LEAST_COLD: u32 = 5 * ONCE / 4;
+pub const LEAST_COLD: u32 = 5 * UNIT_FACTOR / 4;
 
 /// Whether an idle worker of another domain should take a task of this queue: the task at its back would wait longer
 /// than a cold cache costs, or the oldest has waited for [`StealConfig::max_wait`].

@@ -53,6 +53,7 @@ impl Engine {
     ) -> Result<(), SubmitError> {
         let entry = &*header.entry;
         let of = (header.accepted, header.class);
+        // The same twice: each is compiled in where it is called, the first of them into this function.
         let push = |group, task, left_home| self.push_new(header, group, task, left_home);
         let again = |group, task, left_home| self.push_new(header, group, task, left_home);
         self.find_place(entry, task, of, push, again)

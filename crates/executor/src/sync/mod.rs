@@ -1,4 +1,5 @@
-//! The one door to synchronisation: everything that two threads share comes from here, and so do threads and time.
+//! The one door to synchronisation: everything that two threads share comes from here, and so do threads and
+//! time, but for the processor's counter (`clock.rs`).
 //!
 //! A normal build gets std, arc-swap and atomic_refcell (`real.rs`). Under
 //! `--cfg chiplet_loom` or `--cfg chiplet_shuttle` the same names stand for the checkers' counterparts (`model.rs`), so

@@ -11,7 +11,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// The longest such pause: the time in which a queue of a million tasks is searched about once.
 const LONGEST_PAUSE: Duration = Duration::from_millis(64);
 
-/// So many tasks or flows are looked at in a turn: some tenths of a millisecond, for which the queue's lock is held.
+/// So many tasks are looked at in a turn: some tenths of a millisecond, for which the queue's lock is held.
 pub(super) const STEPS: usize = 1_000;
 
 /// A request to search a queue for dead tasks, whose places the living could use.

@@ -1,6 +1,6 @@
 //! How many times as long queries take away from home.
 
-use crate::steal::ONCE;
+use crate::steal::UNIT_FACTOR;
 
 /// A service time counts as at most so many times the mean. If queries really take that long now, the mean gets there
 /// in some ten of them.
@@ -16,7 +16,7 @@ const ENOUGH: u32 = 8;
 /// Queries away from home, of one table or of several, as multiples of what their tables' queries take at home.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cold {
-    /// The mean, in parts of [`ONCE`].
+    /// The mean, in parts of [`UNIT_FACTOR`] and [`LAST`]: coarser, it would stand still near to what is seen.
     mean: u32,
     seen: u32,
 }
@@ -27,7 +27,7 @@ impl Cold {
         if usual == 0 {
             return;
         }
-        let once = u64::from(ONCE);
+        let once = u64::from(UNIT_FACTOR * LAST);
         let times = (spent.saturating_mul(once) / usual).min(OUTLIER * once);
         self.seen = (self.seen + 1).min(LAST);
         let step = (times as i64 - i64::from(self.mean)) / i64::from(self.seen);
@@ -37,7 +37,7 @@ impl Cold {
     /// The mean, if it is believed.
     #[inline]
     pub(super) fn factor(&self) -> Option<u32> {
-        (self.seen >= ENOUGH).then_some(self.mean)
+        (self.seen >= ENOUGH).then_some(self.mean / LAST)
     }
 }
 
@@ -49,7 +49,7 @@ mod tests {
         let mut cold = Cold::default();
         spent.into_iter().for_each(|spent| cold.note(spent, 100));
         cold.factor()
-            .map(|factor| f64::from(factor) / f64::from(ONCE))
+            .map(|factor| f64::from(factor) / f64::from(UNIT_FACTOR))
     }
 
     #[test]

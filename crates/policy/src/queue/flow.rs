@@ -4,16 +4,16 @@ use super::cold::OUTLIER;
 use super::service::Service;
 
 /// The number of a waiting task's slot.
-pub(super) type At = u32;
+pub(super) type SlotId = u32;
 
 /// No slot.
-pub(super) const NO_SLOT: At = u32::MAX;
+pub(super) const NO_SLOT: SlotId = u32::MAX;
 
 /// The ends of a list of slots, the oldest task first.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct List {
-    pub(super) first: At,
-    pub(super) last: At,
+    pub(super) first: SlotId,
+    pub(super) last: SlotId,
     pub(super) len: usize,
 }
 

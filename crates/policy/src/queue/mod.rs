@@ -55,7 +55,7 @@ use chiplet_table::Class;
 use crate::{TableId, Time};
 pub use discipline::{Discipline, QUEUE_PER_WORKER};
 pub use effort::Effort;
-use flow::{At, NO_SLOT};
+use flow::{NO_SLOT, SlotId};
 use flows::{Flows, NOWHERE, Place};
 pub use intake::{InVain, Intake};
 use order::{Front, Order};
@@ -108,7 +108,7 @@ pub struct Queue<T> {
     /// What waits, by class.
     orders: [Order<T>; 2],
     /// Where the search for dead tasks goes on: of which class, and at which slot.
-    searched: (usize, At),
+    searched: (usize, SlotId),
     retired: Intake,
     /// Of all tables, as [`Intake::in_vain`].
     in_vain: u64,
@@ -124,6 +124,7 @@ pub struct Queue<T> {
 impl<T> Queue<T> {
     /// An empty queue that `workers` serve.
     pub fn new(mut discipline: Discipline, workers: usize) -> Self {
+        // So many slots have numbers.
         discipline.limit = discipline.limit.min(NO_SLOT as usize);
         let mut queue = Self {
             discipline,

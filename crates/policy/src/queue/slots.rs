@@ -6,7 +6,7 @@
 use std::collections::TryReserveError;
 
 use super::Effort;
-use super::flow::{At, List, NO_SLOT};
+use super::flow::{List, NO_SLOT, SlotId};
 use super::flows::Place;
 
 /// Slots that are kept while nothing waits.
@@ -56,8 +56,8 @@ pub(super) enum Which {
 
 #[derive(Clone, Copy)]
 struct Link {
-    before: At,
-    after: At,
+    before: SlotId,
+    after: SlotId,
 }
 
 impl Link {
@@ -71,7 +71,7 @@ impl Link {
 pub(super) struct Slots<T> {
     all: Vec<Slot<T>>,
     /// The first that is free.
-    free: At,
+    free: SlotId,
     /// Slots in which a task waits.
     pub(super) waiting: usize,
 }
@@ -87,7 +87,7 @@ impl<T> Slots<T> {
 
     /// The slot of that number, if there are so many.
     #[inline(always)]
-    pub(super) fn get(&self, at: At) -> Option<&Slot<T>> {
+    pub(super) fn get(&self, at: SlotId) -> Option<&Slot<T>> {
         self.all.get(at as usize)
     }
 
@@ -105,28 +105,28 @@ impl<T> Slots<T> {
 
     /// Puts a task, for which there is room, into a slot.
     #[inline(always)]
-    pub(super) fn put(&mut self, slot: Slot<T>) -> At {
+    pub(super) fn put(&mut self, slot: Slot<T>) -> SlotId {
         self.waiting += 1;
         match self.all.get_mut(self.free as usize) {
             Some(free) => {
                 let at = self.free;
-                self.free = free.links[0].after;
+                self.free = free.links[Which::Ring as usize].after;
                 *free = slot;
                 at
             }
             None => {
                 self.all.push(slot);
-                (self.all.len() - 1) as At
+                (self.all.len() - 1) as SlotId
             }
         }
     }
 
     /// Takes the task in slot `at` out, which is in no list any more, with its queries and effort.
     #[inline(always)]
-    pub(super) fn free(&mut self, at: At) -> Option<(T, u32, Option<Effort>)> {
+    pub(super) fn remove(&mut self, at: SlotId) -> Option<(T, u32, Option<Effort>)> {
         let slot = &mut self.all[at as usize];
         let task = slot.task.take()?;
-        slot.links[0].after = self.free;
+        slot.links[Which::Ring as usize].after = self.free;
         let taken = (task, slot.queries, slot.effort);
         self.free = at;
         self.waiting -= 1;
@@ -143,7 +143,7 @@ impl<T> Slots<T> {
 
     /// Adds slot `at` to a list of `which` kind, at its end.
     #[inline(always)]
-    pub(super) fn link(&mut self, which: Which, list: &mut List, at: At) {
+    pub(super) fn link(&mut self, which: Which, list: &mut List, at: SlotId) {
         let before = std::mem::replace(&mut list.last, at);
         list.len += 1;
         self.all[at as usize].links[which as usize] = Link {
@@ -158,7 +158,7 @@ impl<T> Slots<T> {
 
     /// Takes slot `at` out of the list of `which` kind in which it is.
     #[inline(always)]
-    pub(super) fn unlink(&mut self, which: Which, list: &mut List, at: At) {
+    pub(super) fn unlink(&mut self, which: Which, list: &mut List, at: SlotId) {
         list.len -= 1;
         let Link { before, after } = self.all[at as usize].links[which as usize];
         match self.all.get_mut(before as usize) {
@@ -172,19 +172,23 @@ impl<T> Slots<T> {
     }
 
     /// The first slot of a list.
-    pub(super) fn first(&self, list: &List) -> Option<At> {
+    pub(super) fn first(&self, list: &List) -> Option<SlotId> {
         (list.len > 0).then_some(list.first)
     }
 
     /// The slot after `at` in a list of `which` kind.
-    pub(super) fn after(&self, which: Which, at: At) -> Option<At> {
+    pub(super) fn after(&self, which: Which, at: SlotId) -> Option<SlotId> {
         let after = self.all[at as usize].links[which as usize].after;
         (after != NO_SLOT).then_some(after)
     }
 
     /// The slots of a list, in order.
-    pub(super) fn iter(&self, which: Which, list: &List) -> impl Iterator<Item = (At, &Slot<T>)> {
-        let after = move |&at: &At| self.after(which, at);
+    pub(super) fn iter(
+        &self,
+        which: Which,
+        list: &List,
+    ) -> impl Iterator<Item = (SlotId, &Slot<T>)> {
+        let after = move |&at: &SlotId| self.after(which, at);
         let slots = std::iter::successors(self.first(list), after);
         slots.map(|at| (at, &self.all[at as usize]))
     }
@@ -204,7 +208,7 @@ mod tests {
             slots.link(Which::Flow, &mut flow, at);
             at
         };
-        let all: Vec<At> = (0..4).map(|task| put(&mut slots, task)).collect();
+        let all: Vec<SlotId> = (0..4).map(|task| put(&mut slots, task)).collect();
         for at in [all[1], all[0], all[3]] {
             slots.unlink(Which::Flow, &mut flow, at);
         }
@@ -218,7 +222,7 @@ mod tests {
         );
         for at in [all[1], all[3], all[0]] {
             slots.unlink(Which::Ring, &mut ring, at);
-            assert!(slots.free(at).is_some() && slots.free(at).is_none());
+            assert!(slots.remove(at).is_some() && slots.remove(at).is_none());
         }
         assert_eq!((ring.first, ring.last, ring.len), (all[2], all[2], 1));
         assert_eq!(slots.put(Slot::new(4, 0, (1, None), 0)), all[0]);

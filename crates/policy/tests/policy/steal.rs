@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use chiplet_policy::{
-    Backlog, LEAST_COLD, ONCE, Staff, StealConfig, can_donate, can_help_far, choose_victim,
+    Backlog, LEAST_COLD, Staff, StealConfig, UNIT_FACTOR, can_donate, can_help_far, choose_victim,
     has_surplus_worker, is_worth_crossing,
 };
 use proptest::prelude::*;
@@ -22,7 +22,7 @@ fn any_backlog() -> impl Strategy<Value = Backlog> {
         prop_oneof![1 => Just(0), 4 => 1_u32..300],
         micros(),
         micros(),
-        proptest::option::of(prop_oneof![ONCE..8 * ONCE, any::<u32>()]),
+        proptest::option::of(prop_oneof![UNIT_FACTOR..8 * UNIT_FACTOR, any::<u32>()]),
         micros(),
     )
         .prop_map(|(workers, queued, mean, service, cold, age)| Backlog {
@@ -96,10 +96,10 @@ proptest! {
         workers in 1_u32..17,
         queued in 1_u32..300,
         micros in 1_u64..1_000,
-        parts in ONCE..6 * ONCE,
+        parts in UNIT_FACTOR..6 * UNIT_FACTOR,
     ) {
-        let cold_factor = f64::from(parts) / f64::from(ONCE);
-        let service = u64::from(ONCE) * micros;
+        let cold_factor = f64::from(parts) / f64::from(UNIT_FACTOR);
+        let service = u64::from(UNIT_FACTOR) * micros;
         let backlog = Backlog { workers, queued, work: service * u64::from(queued), service, ..Backlog::default() };
         let config = StealConfig::new().cold_factor(Some(cold_factor)).cold_limit(Duration::MAX);
         let services = f64::from(queued) / f64::from(workers);
@@ -112,12 +112,12 @@ proptest! {
     #[test]
     fn what_was_measured_replaces_the_built_in_factor(
         queued in 1_u32..300,
-        measured in ONCE..6 * ONCE,
-        built_in in ONCE..6 * ONCE,
+        measured in UNIT_FACTOR..6 * UNIT_FACTOR,
+        built_in in UNIT_FACTOR..6 * UNIT_FACTOR,
     ) {
         let service = 100_000;
         let backlog = Backlog { workers: 4, queued, work: service * u64::from(queued), service, ..Backlog::default() };
-        let config = |parts| StealConfig::new().cold_factor(Some(f64::from(parts) / f64::from(ONCE)));
+        let config = |parts| StealConfig::new().cold_factor(Some(f64::from(parts) / f64::from(UNIT_FACTOR)));
         let known = Backlog { cold: Some(measured), ..backlog };
         prop_assert_eq!(
             is_worth_crossing(&known, &config(built_in)),
@@ -179,13 +179,16 @@ fn a_cold_cache_that_costs_nothing_by_measurement_is_cheap_and_not_unknown() {
     };
     let config = StealConfig::default();
     assert!(!is_worth_crossing(&backlog(None), &config));
-    for measured in [ONCE / 2, ONCE - 1, ONCE, LEAST_COLD] {
+    for measured in [UNIT_FACTOR / 2, UNIT_FACTOR - 1, UNIT_FACTOR, LEAST_COLD] {
         assert!(
             is_worth_crossing(&backlog(Some(measured)), &config),
             "{measured}"
         );
     }
-    assert!(!is_worth_crossing(&backlog(Some(8 * ONCE / 5)), &config));
+    assert!(!is_worth_crossing(
+        &backlog(Some(8 * UNIT_FACTOR / 5)),
+        &config
+    ));
 }
 
 #[test]

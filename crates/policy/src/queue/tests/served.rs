@@ -354,6 +354,28 @@ fn all_that_waits_can_be_taken_out_whatever_a_search_has_looked_at() {
 }
 
 #[test]
+fn a_search_takes_as_long_as_what_waits_and_not_as_what_once_did() {
+    let wide = Discipline {
+        limit: 20_000,
+        table_limit: 20_000,
+        ..RUNS
+    };
+    let mut bench = Bench::new(wide, 1);
+    (0..10_000).for_each(|task| bench.push(0, task));
+    for left in [50, 0] {
+        while bench.queue.len() > left {
+            assert!(bench.run(micros(1)).is_some());
+        }
+        assert!((0..2).any(|_| bench.queue.search(1_000, |_| false).1));
+        // The next one goes on where this ends, though nothing of that may be left.
+        assert_eq!(bench.queue.search(10, |_| false).0, []);
+    }
+    bench.push(0, 1);
+    let found = (0..3).find_map(|_| bench.queue.search(1_000, |_| true).0.pop());
+    assert_eq!(found, Some((table(0), 1)));
+}
+
+#[test]
 fn time_after_a_task_that_had_ended_in_the_queue_is_nobodys_service() {
     let mut bench = Bench::new(RUNS, 1);
     bench.push(0, 1);
@@ -420,7 +442,10 @@ fn what_a_cold_cache_costs_is_known_after_some_tasks_of_any_table() {
     bench.push(1, 2);
     assert!(bench.queue.take(None, &mut thief, bench.now).is_some());
     bench.push(1, 3);
-    assert_eq!(bench.queue.backlog(bench.now).cold, Some(2 * crate::ONCE));
+    assert_eq!(
+        bench.queue.backlog(bench.now).cold,
+        Some(2 * crate::UNIT_FACTOR)
+    );
 }
 
 proptest! {

@@ -1,4 +1,4 @@
-//! Tables that fill the queue, beside quiet ones: nothing of those is refused.
+//! Tables that fill the queue, beside quiet ones: nothing of those is refused, or little.
 
 use super::{VARIED, asks, of, run, tables};
 
@@ -18,7 +18,7 @@ fn refused(domains: u32, floods: u32, class: &str, how: &str) -> (u64, u64) {
 }
 
 #[test]
-fn nothing_of_quiet_tables_is_refused_beside_several_floods() {
+fn nothing_of_quiet_tables_is_refused_beside_a_few_floods_and_little_beside_many() {
     for domains in [1, 2] {
         for class in ["interactive", "bulk"] {
             for (floods, how) in [
