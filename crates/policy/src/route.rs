@@ -104,8 +104,10 @@ pub fn choose<C, L>(
     load: L,
     home_now: impl FnMut(&mut C) -> usize,
     spare: impl Fn(&C, usize) -> Option<usize>,
-    push: impl FnOnce(&mut C, usize, Option<LeftHome>, L) -> Result<Pace, (Refusal, L)>,
-    again: impl FnMut(&mut C, usize, Option<LeftHome>, L) -> Result<Pace, (Refusal, L)>,
+    (push, again): (
+        impl FnOnce(&mut C, usize, Option<LeftHome>, L) -> Result<Pace, (Refusal, L)>,
+        impl FnMut(&mut C, usize, Option<LeftHome>, L) -> Result<Pace, (Refusal, L)>,
+    ),
 ) -> Result<Option<Pace>, Unplaced<L>> {
     let left_home = evened.map(|_| LeftHome::Rebalanced);
     match push(caller, evened.unwrap_or(home), left_home, load) {
@@ -200,8 +202,7 @@ mod tests {
             (),
             |tried| tried.len() % 4,
             |_, _| spare,
-            push,
-            push,
+            (push, push),
         );
         (tried, placed.map_err(|left| left.refusal))
     }

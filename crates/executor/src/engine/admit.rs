@@ -109,7 +109,7 @@ impl Engine {
             task.submitted().set(left_home);
             self.push(entry, group, terms, task, now)
         };
-        self.find_place(entry, task, (now, class), &push, &push)
+        self.find_place(entry, task, (now, class), push, push)
             .map_err(|unplaced| (unplaced.refusal, unplaced.load))
     }
 
@@ -241,8 +241,10 @@ impl Engine {
             load,
             |()| self.route(entry, at, class),
             |(), home| route::nearest_spare(groups, crossing, home),
-            |(), group, left_home, load| push(group, load, left_home).map_err(told),
-            |(), group, left_home, load| again(group, load, left_home).map_err(told),
+            (
+                |(), group, left_home, load| push(group, load, left_home).map_err(told),
+                |(), group, left_home, load| again(group, load, left_home).map_err(told),
+            ),
         )?;
         if let Some(pace) = placed {
             entry.state.note(pace);

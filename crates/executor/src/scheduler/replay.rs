@@ -110,8 +110,7 @@ impl Replay<'_> {
             task,
             |()| home,
             |(), home| route::nearest_spare(&scheduler.groups, scheduler.crossing(), home),
-            push,
-            push,
+            (push, push),
         );
         match placed {
             Ok(Some(pace)) => self.paces[table] = pace,

@@ -33,8 +33,7 @@ impl Engine<'_> {
             query,
             |engine| engine.home(table, class),
             |engine, home| route::nearest_spare(&engine.groups, &engine.crossing, home),
-            push,
-            push,
+            (push, push),
         );
         match placed {
             Ok(Some(pace)) => self.known[table as usize].is_backlogged = pace == Pace::Backlogged,
