@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use crate::common::lists::Lists;
 use crate::common::{Gate, HANG, OpenOnDrop, builder, executor, hold, home, pass};
 use chiplet::snapshot::Latencies;
-use chiplet::{DomainId, Error, Executor, LeftHome, Query, Report, StealConfig, Ticket};
+use chiplet::{
+    Class, DomainId, Error, Executor, LeftHome, Query, Report, StealConfig, TableOptions, Ticket,
+};
 use parking_lot::Mutex;
 
 /// Whether `time` is the one value of the histogram, which keeps it to 7 %.
@@ -155,6 +157,9 @@ fn what_its_home_had_no_room_for_says_so() {
     let executor = builder(4, 2).queue_limit(1).steal(patient);
     let executor = executor.build().unwrap();
     let table = executor.add_closure_table("t", 1);
+    // Nor does a busy worker that looks at the home's queue before its own take bulk work from there.
+    let bulk = TableOptions::new().class(Class::Bulk);
+    executor.set_table_options(table, bulk).unwrap();
     let gate = Gate::default();
     let _open = OpenOnDrop(gate.clone());
     // One after the other: there is room for one.
