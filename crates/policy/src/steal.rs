@@ -21,8 +21,8 @@ pub struct Backlog {
     pub work: u64,
     /// Mean service time of the table whose task would be taken; zero while none of its tasks has ended.
     pub service: u64,
-    /// How many times as long that table's tasks take away from home, in parts of [`UNIT_FACTOR`]; of all the queue's tables,
-    /// if too few of its tasks were measured.
+    /// How many times as long that table's tasks take away from home, in parts of [`UNIT_FACTOR`]; of all the queue's
+    /// tables, if too few of its tasks were measured.
     pub cold: Option<u32>,
     /// How long the oldest task has waited.
     pub age: u64,
@@ -92,8 +92,8 @@ pub(crate) struct Prices {
 }
 
 impl Prices {
-    /// What a cold cache costs a task of this queue, at most [`StealConfig::cold_limit`]. Zero while nothing is known of
-    /// its table's service time.
+    /// What a cold cache costs a task of this queue, at most [`StealConfig::cold_limit`]. Zero while nothing is known
+    /// of its table's service time.
     #[inline]
     pub(crate) fn of(&self, backlog: &Backlog) -> u64 {
         let extra = match backlog.cold {
@@ -138,8 +138,8 @@ pub const LEAST_COLD: u32 = 5 * UNIT_FACTOR / 4;
 ///
 /// let config = StealConfig::new().cold_factor(Some(2.0));
 /// let service = 100_000;
-/// let queue = |queued| Backlog { workers: 8, queued, work: u64::from(queued) * service, service, ..Backlog::default() };
-/// assert!(!is_worth_crossing(&queue(8), &config)); // a core is free in one service time: wait
+/// let queue = |queued| Backlog { workers: 8, queued, work: u64::from(queued) * service, service, ..Backlog::default()
+/// }; assert!(!is_worth_crossing(&queue(8), &config)); // a core is free in one service time: wait
 /// assert!(is_worth_crossing(&queue(9), &config));
 /// let old = Backlog { age: 4_000_000, ..queue(1) };
 /// assert!(is_worth_crossing(&old, &config));

@@ -109,8 +109,8 @@ impl Submitted {
     }
 }
 
-/// A span from a task's submit until the task is gone, with the feature `tracing`; without it, nothing. Its parent is the
-/// span that was current at the submit, and it is current wherever the task's code runs.
+/// A span from a task's submit until the task is gone, with the feature `tracing`; without it, nothing. Its parent is
+/// the span that was current at the submit, and it is current wherever the task's code runs.
 pub(crate) struct TaskSpan {
     #[cfg(feature = "tracing")]
     span: tracing::Span,

@@ -82,8 +82,8 @@ impl<T> Groups<T> {
         }
     }
 
-    /// Shows what has changed of a group under its lock, of which `before` was [shown] so far. [`Held`] does it by itself;
-    /// what is done for every task is quicker without that.
+    /// Shows what has changed of a group under its lock, of which `before` was [shown] so far. [`Held`] does it by
+    /// itself; what is done for every task is quicker without that.
     #[inline(always)]
     pub(super) fn show(
         &self,

@@ -28,7 +28,7 @@ pub struct Looked {
 impl<T> Group<T> {
     /// The next task, for a worker of another group that knows by `run` which table it has taken before.
     pub fn give(&mut self, run: &mut Run, now: Time) -> Option<T> {
-        let task = self.queue.take(None, run, now);
+        let task = self.queue.take(true, run, now);
         // Should it be worth more without this task, another worker sees that in its next look.
         self.show_at(now);
         task

@@ -194,7 +194,7 @@ impl<T> Group<T> {
         if self.is_off(worker) {
             return Take::OffDuty;
         }
-        match self.queue.take(Some(worker), run, now) {
+        match self.queue.take(false, run, now) {
             None => Take::Nothing,
             Some(task) => {
                 let calls = self.show_at(now);

@@ -25,9 +25,9 @@
 //! let mut queue = Queue::new(discipline, 8);
 //! let table = TableId { slot: 0, generation: 0 };
 //! assert!(queue.push(table, &Terms::default(), "a query", Time::ZERO).is_ok());
-//! // Worker 0 takes it 30 us later.
+//! // A worker takes it 30 us later.
 //! let mut run = Run::default();
-//! assert_eq!(queue.take(Some(0), &mut run, Time::from_nanos(30_000)), Some("a query"));
+//! assert_eq!(queue.take(false, &mut run, Time::from_nanos(30_000)), Some("a query"));
 //! run.end(Time::from_nanos(90_000)); // it took 60 us, which the queue learns with the next take
 //! ```
 
@@ -336,12 +336,12 @@ impl<T> Queue<T> {
         self.learn(&mut task, place, away);
     }
 
-    /// The next task for a worker: one of the group's, or with `None` a thief from another group, who knows by `run`
-    /// which table it has taken before. `now` may be a little old.
+    /// The next task for a worker of the group, or of another one that takes it `away`. `run` is what that worker has run
+    /// of this queue. `now` may be a little old.
     #[inline(always)]
-    pub fn take(&mut self, worker: Option<usize>, run: &mut Run, now: Time) -> Option<T> {
+    pub fn take(&mut self, away: bool, run: &mut Run, now: Time) -> Option<T> {
         let last = run.last(&self.flows);
-        self.learn(run, last, worker.is_none());
+        self.learn(run, last, away);
         let [interactive, bulk] = &mut self.orders;
         let task = match bulk.len() {
             0 => interactive.take(&mut self.flows, last, run, now)?,

@@ -251,9 +251,9 @@ impl<T> Order<T> {
     fn leave_ring(&mut self, flows: &mut Flows, place: Place) {
         let flow = &mut flows[(place, self.class as usize)];
         let mut next = self.slots.first(&flow.list);
-        while let Some(at) = next {
-            next = self.slots.after(Which::Flow, at);
-            self.slots.unlink(Which::Ring, &mut self.ring, at);
+        while let Some(id) = next {
+            next = self.slots.after(Which::Flow, id);
+            self.slots.unlink(Which::Ring, &mut self.ring, id);
         }
         self.turns.enter(flow, place);
     }
@@ -285,13 +285,13 @@ impl<T> Order<T> {
             all.extend(self.slots.iter(Which::Flow, &list));
         }
         all.sort_by_key(|&(_, slot)| slot.at);
-        let order: Vec<(SlotId, Place)> = all.iter().map(|(at, slot)| (*at, slot.place)).collect();
+        let order: Vec<(SlotId, Place)> = all.iter().map(|(id, slot)| (*id, slot.place)).collect();
         self.ring = List::default();
-        for (at, place) in order {
+        for (id, place) in order {
             let flow = &mut flows[(place, class)];
-            self.slots.link(Which::Flow, &mut flow.list, at);
+            self.slots.link(Which::Flow, &mut flow.list, id);
             if !flow.is_backlogged {
-                self.slots.link(Which::Ring, &mut self.ring, at);
+                self.slots.link(Which::Ring, &mut self.ring, id);
             }
         }
     }
@@ -379,11 +379,11 @@ impl<T> Order<T> {
         now: Time,
     ) -> Option<T> {
         let next = self.next(flows)?;
-        let at = self.choose(flows, next, last, run, now.as_nanos());
-        let place = self.slots.get(at)?.place;
+        let id = self.choose(flows, next, last, run, now.as_nanos());
+        let place = self.slots.get(id)?.place;
         let row = &mut flows.list[place as usize];
         let (table, flow) = (row.table, &mut row.flows[self.class as usize]);
-        let (task, queries, effort) = self.pull(flow, at)?;
+        let (task, queries, effort) = self.pull(flow, id)?;
         let expected = self.expected(flow, queries.into());
         if !self.turns.is_empty() {
             self.turns.charge(flow, expected, &self.weights);
@@ -400,15 +400,15 @@ impl<T> Order<T> {
         Some(task)
     }
 
-    /// Which task is next: that in slot `next`, or out of turn the first one of the flow in the ring that the worker ran
-    /// last.
+    /// Which task is next: that in slot `next`, or out of turn the first one of the flow that the worker ran last, if
+    /// that is in the ring.
     #[inline(always)]
     fn choose(&self, flows: &Flows, next: SlotId, last: Place, run: &Run, now: u64) -> SlotId {
         if run.left == 0 || last == NOWHERE || self.ring.len == 0 {
             return next;
         }
         let other = &flows[(last, self.class as usize)];
-        let [Some(front), Some(its)] = [next, other.list.first].map(|at| self.slots.get(at)) else {
+        let [Some(front), Some(its)] = [next, other.list.first].map(|id| self.slots.get(id)) else {
             return next;
         };
         let latest = front.at + part(now.saturating_sub(front.at), self.reorder);
@@ -418,14 +418,14 @@ impl<T> Order<T> {
         }
     }
 
-    /// Takes the task in slot `at` of a flow out, with its queries and effort.
+    /// Takes the task in slot `id` of a flow out, with its queries and effort.
     #[inline(always)]
-    fn pull(&mut self, flow: &mut Flow, at: SlotId) -> Option<(T, u32, Option<Effort>)> {
-        self.slots.unlink(Which::Flow, &mut flow.list, at);
+    fn pull(&mut self, flow: &mut Flow, id: SlotId) -> Option<(T, u32, Option<Effort>)> {
+        self.slots.unlink(Which::Flow, &mut flow.list, id);
         if !flow.is_backlogged {
-            self.slots.unlink(Which::Ring, &mut self.ring, at);
+            self.slots.unlink(Which::Ring, &mut self.ring, id);
         }
-        let taken = self.slots.remove(at)?;
+        let taken = self.slots.remove(id)?;
         flow.queries -= u64::from(taken.1);
         Some(taken)
     }
@@ -448,33 +448,33 @@ impl<T> Order<T> {
         }
     }
 
-    /// Looks at the slots from `at` on, as many as there are `steps`, and takes those tasks out for which `dead` holds.
-    /// Sixteen free ones are a step, too. True if it has come to the end; else `at` is where to go on.
+    /// Looks at the slots from `next` on, as many as there are `steps`, and takes those tasks out for which `dead`
+    /// holds. Sixteen free ones are a step, too. True if it has come to the end; else `next` is where to go on.
     pub(super) fn search(
         &mut self,
         flows: &mut Flows,
-        at: &mut SlotId,
+        next: &mut SlotId,
         steps: &mut usize,
         mut dead: impl FnMut(&T) -> bool,
         mut out: impl FnMut(TableId, u32, T),
     ) -> bool {
-        while let Some(slot) = self.slots.get(*at) {
+        while let Some(slot) = self.slots.get(*next) {
             if *steps == 0 {
                 break;
             }
-            *steps -= usize::from(slot.task.is_some() || at.is_multiple_of(16));
+            *steps -= usize::from(slot.task.is_some() || next.is_multiple_of(16));
             if slot.task.as_ref().is_some_and(&mut dead) {
                 let row = &mut flows.list[slot.place as usize];
                 let (table, flow) = (row.table, &mut row.flows[self.class as usize]);
-                if let Some((task, queries, _)) = self.pull(flow, *at) {
+                if let Some((task, queries, _)) = self.pull(flow, *next) {
                     self.leaves(flow, queries.into());
                     out(table, queries, task);
                 }
             }
-            *at += 1;
+            *next += 1;
         }
         self.turns.leave(flows, self.class as usize);
-        self.slots.get(*at).is_none()
+        self.slots.get(*next).is_none()
     }
 
     /// Takes all tasks out, those of a table in order.

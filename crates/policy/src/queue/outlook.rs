@@ -12,8 +12,8 @@ use crate::{Backlog, Time};
 pub struct Outlook {
     /// As a worker of another group sees it.
     pub backlog: Backlog,
-    /// What a task that is pushed now would wait for: by the [`Pace`] of its table, then by its class. All that waits is
-    /// before it if its flow is backlogged.
+    /// What a task that is pushed now would wait for: by the [`Pace`] of its table, then by its class. All that waits
+    /// is before it if its flow is backlogged.
     pub work: [[u64; 2]; 2],
     /// Whether the next task is an interactive one of the ring, so that others should care.
     pub fair: bool,
@@ -33,8 +33,8 @@ impl<T> Queue<T> {
     /// Interactive tasks hardly wait for bulk ones. So while some wait, the bulk work behind them is no reason to
     /// cross, nor is it part of what an interactive task that comes would wait for.
     ///
-    /// Nor does a task in the ring wait for what backlogged flows have waiting. A table that floods would otherwise drive
-    /// all others out of its home.
+    /// Nor does a task in the ring wait for what backlogged flows have waiting. A table that floods would otherwise
+    /// drive all others out of its home.
     #[inline(always)]
     pub fn outlook(&self, now: Time) -> Outlook {
         let Some((class, front)) = self.front() else {

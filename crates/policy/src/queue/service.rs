@@ -201,8 +201,8 @@ impl Service {
         (self.any, self.since) = (Usual::default(), now);
     }
 
-    /// Takes note of what each query of a task took, which had a deadline if it has an effort. `typical` is what a query
-    /// of any table takes.
+    /// Takes note of what each query of a task took, which had a deadline if it has an effort. `typical` is what a
+    /// query of any table takes.
     #[inline]
     pub(super) fn learn(&mut self, each: &Took, effort: Option<Effort>, away: bool, typical: u64) {
         if self.missed > 0 {

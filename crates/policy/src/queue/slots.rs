@@ -87,8 +87,8 @@ impl<T> Slots<T> {
 
     /// The slot of that number, if there are so many.
     #[inline(always)]
-    pub(super) fn get(&self, at: SlotId) -> Option<&Slot<T>> {
-        self.all.get(at as usize)
+    pub(super) fn get(&self, id: SlotId) -> Option<&Slot<T>> {
+        self.all.get(id as usize)
     }
 
     /// Whether so many tasks more need no memory.
@@ -109,10 +109,10 @@ impl<T> Slots<T> {
         self.waiting += 1;
         match self.all.get_mut(self.free as usize) {
             Some(free) => {
-                let at = self.free;
+                let id = self.free;
                 self.free = free.links[Which::Ring as usize].after;
                 *free = slot;
-                at
+                id
             }
             None => {
                 self.all.push(slot);
@@ -121,14 +121,14 @@ impl<T> Slots<T> {
         }
     }
 
-    /// Takes the task in slot `at` out, which is in no list any more, with its queries and effort.
+    /// Takes the task in slot `id` out, which is in no list any more, with its queries and effort.
     #[inline(always)]
-    pub(super) fn remove(&mut self, at: SlotId) -> Option<(T, u32, Option<Effort>)> {
-        let slot = &mut self.all[at as usize];
+    pub(super) fn remove(&mut self, id: SlotId) -> Option<(T, u32, Option<Effort>)> {
+        let slot = &mut self.all[id as usize];
         let task = slot.task.take()?;
         slot.links[Which::Ring as usize].after = self.free;
         let taken = (task, slot.queries, slot.effort);
-        self.free = at;
+        self.free = id;
         self.waiting -= 1;
         Some(taken)
     }
@@ -141,26 +141,26 @@ impl<T> Slots<T> {
         }
     }
 
-    /// Adds slot `at` to a list of `which` kind, at its end.
+    /// Adds slot `id` to a list of `which` kind, at its end.
     #[inline(always)]
-    pub(super) fn link(&mut self, which: Which, list: &mut List, at: SlotId) {
-        let before = std::mem::replace(&mut list.last, at);
+    pub(super) fn link(&mut self, which: Which, list: &mut List, id: SlotId) {
+        let before = std::mem::replace(&mut list.last, id);
         list.len += 1;
-        self.all[at as usize].links[which as usize] = Link {
+        self.all[id as usize].links[which as usize] = Link {
             before,
             after: NO_SLOT,
         };
         match self.all.get_mut(before as usize) {
-            Some(before) => before.links[which as usize].after = at,
-            None => list.first = at,
+            Some(before) => before.links[which as usize].after = id,
+            None => list.first = id,
         }
     }
 
-    /// Takes slot `at` out of the list of `which` kind in which it is.
+    /// Takes slot `id` out of the list of `which` kind in which it is.
     #[inline(always)]
-    pub(super) fn unlink(&mut self, which: Which, list: &mut List, at: SlotId) {
+    pub(super) fn unlink(&mut self, which: Which, list: &mut List, id: SlotId) {
         list.len -= 1;
-        let Link { before, after } = self.all[at as usize].links[which as usize];
+        let Link { before, after } = self.all[id as usize].links[which as usize];
         match self.all.get_mut(before as usize) {
             Some(slot) => slot.links[which as usize].after = after,
             None => list.first = after,
@@ -176,9 +176,9 @@ impl<T> Slots<T> {
         (list.len > 0).then_some(list.first)
     }
 
-    /// The slot after `at` in a list of `which` kind.
-    pub(super) fn after(&self, which: Which, at: SlotId) -> Option<SlotId> {
-        let after = self.all[at as usize].links[which as usize].after;
+    /// The slot after `id` in a list of `which` kind.
+    pub(super) fn after(&self, which: Which, id: SlotId) -> Option<SlotId> {
+        let after = self.all[id as usize].links[which as usize].after;
         (after != NO_SLOT).then_some(after)
     }
 
@@ -188,9 +188,9 @@ impl<T> Slots<T> {
         which: Which,
         list: &List,
     ) -> impl Iterator<Item = (SlotId, &Slot<T>)> {
-        let after = move |&at: &SlotId| self.after(which, at);
+        let after = move |&id: &SlotId| self.after(which, id);
         let slots = std::iter::successors(self.first(list), after);
-        slots.map(|at| (at, &self.all[at as usize]))
+        slots.map(|id| (id, &self.all[id as usize]))
     }
 }
 
@@ -203,14 +203,14 @@ mod tests {
         let mut slots = Slots::new();
         let (mut ring, mut flow) = (List::default(), List::default());
         let mut put = |slots: &mut Slots<u64>, task| {
-            let at = slots.put(Slot::new(task, task, (1, None), 0));
-            slots.link(Which::Ring, &mut ring, at);
-            slots.link(Which::Flow, &mut flow, at);
-            at
+            let id = slots.put(Slot::new(task, task, (1, None), 0));
+            slots.link(Which::Ring, &mut ring, id);
+            slots.link(Which::Flow, &mut flow, id);
+            id
         };
         let all: Vec<SlotId> = (0..4).map(|task| put(&mut slots, task)).collect();
-        for at in [all[1], all[0], all[3]] {
-            slots.unlink(Which::Flow, &mut flow, at);
+        for id in [all[1], all[0], all[3]] {
+            slots.unlink(Which::Flow, &mut flow, id);
         }
         let tasks = |which, list: &List| -> Vec<Option<u64>> {
             slots.iter(which, list).map(|(_, slot)| slot.task).collect()
@@ -220,9 +220,9 @@ mod tests {
             tasks(Which::Ring, &ring),
             [Some(0), Some(1), Some(2), Some(3)]
         );
-        for at in [all[1], all[3], all[0]] {
-            slots.unlink(Which::Ring, &mut ring, at);
-            assert!(slots.remove(at).is_some() && slots.remove(at).is_none());
+        for id in [all[1], all[3], all[0]] {
+            slots.unlink(Which::Ring, &mut ring, id);
+            assert!(slots.remove(id).is_some() && slots.remove(id).is_none());
         }
         assert_eq!((ring.first, ring.last, ring.len), (all[2], all[2], 1));
         assert_eq!(slots.put(Slot::new(4, 0, (1, None), 0)), all[0]);

@@ -107,8 +107,8 @@ impl Run {
         }
     }
 
-    /// Says that a task of `table`, whose flow is at `place`, has been taken at `now`, after one from `last`. `length` is
-    /// how many of one table may follow each other.
+    /// Says that a task of `table`, whose flow is at `place`, has been taken at `now`, after one from `last`. `length`
+    /// is how many of one table may follow each other.
     #[inline(always)]
     pub(super) fn begin(
         &mut self,

@@ -222,7 +222,7 @@ fn a_busy_worker_steals_from_a_queue_that_has_fallen_behind() {
     while engine.groups[1]
         .state
         .queue
-        .take(Some(1), &mut run, now)
+        .take(false, &mut run, now)
         .is_some()
     {}
     engine.timeline.pass(10_000_000);

@@ -114,11 +114,11 @@ fn an_interactive_task_is_not_expected_to_wait_for_bulk_work() {
     let mut now = Time::ZERO;
     for (slot, terms) in [(0, Terms::default()), (1, bulk)] {
         queue.push(table(slot), &terms, 0, now).unwrap();
-        assert!(queue.take(Some(0), &mut run, now).is_some());
+        assert!(queue.take(false, &mut run, now).is_some());
         now += 2 * MILLI;
         run.end(now);
     }
-    assert!(queue.take(Some(0), &mut run, now).is_none());
+    assert!(queue.take(false, &mut run, now).is_none());
     let came = now;
     for task in 0..50 {
         queue.push(table(1), &bulk, task, now).unwrap();
@@ -143,7 +143,7 @@ fn an_interactive_task_is_not_expected_to_wait_for_bulk_work() {
     // One of bulk work has its turn, which that pays for.
     let mut order = Vec::new();
     while order.len() < 5 {
-        order.push(queue.take(Some(0), &mut run, now).unwrap());
+        order.push(queue.take(false, &mut run, now).unwrap());
         run.end(now + 2 * MILLI);
     }
     assert_eq!(order, [100, 0, 101, 102, 103]);
@@ -199,12 +199,12 @@ fn what_was_asked_for_in_vain_counts_as_what_was_asked_for_takes() {
                 ..Terms::default()
             };
             queue.push(table, &terms, 0, now).unwrap();
-            queue.take(Some(0), &mut run, now).unwrap();
+            queue.take(false, &mut run, now).unwrap();
             now += takes;
             run.end(now);
         }
     }
-    queue.take(Some(0), &mut run, now);
+    queue.take(false, &mut run, now);
     let fresh =
         |queue: &mut Queue<u32>, before: u64| Duration::from_nanos(queue.in_vain() - before);
     let before = queue.in_vain();
@@ -217,9 +217,9 @@ fn what_was_asked_for_in_vain_counts_as_what_was_asked_for_takes() {
         ..Terms::default()
     };
     queue.push(table, &terms, 0, now).unwrap();
-    queue.take(Some(0), &mut run, now).unwrap();
+    queue.take(false, &mut run, now).unwrap();
     run.miss();
-    queue.take(Some(0), &mut run, now);
+    queue.take(false, &mut run, now);
     assert_eq!(fresh(&mut queue, before), MILLI / 2);
     let before = queue.in_vain();
     let other = Some(Effort::new(MILLI, 0, false));
@@ -256,7 +256,7 @@ proptest! {
                     queue.retire(table);
                     *generation += 1;
                 }
-                1..=3 => if let Some(taken) = queue.take(Some(0), &mut run, now) {
+                1..=3 => if let Some(taken) = queue.take(false, &mut run, now) {
                     let at = waiting.iter().position(|&(_, other)| other == taken);
                     prop_assert!(at.is_some(), "{taken} was taken before, or its table is gone");
                     waiting.swap_remove(at.unwrap_or_default());
@@ -271,7 +271,7 @@ proptest! {
             }
             prop_assert_eq!(queue.len(), waiting.len());
         }
-        while queue.take(None, &mut run, now).is_some() {
+        while queue.take(true, &mut run, now).is_some() {
             waiting.pop();
         }
         prop_assert!(waiting.is_empty());
@@ -300,7 +300,7 @@ proptest! {
             pushed += 1;
             for (worker, run) in runs.iter_mut().enumerate().take(takes) {
                 let thief = worker == 2;
-                let Some(task) = queue.take((!thief).then_some(worker), run, now) else { continue };
+                let Some(task) = queue.take(thief, run, now) else { continue };
                 let place = waiting.iter().position(|&(.., other)| other == task);
                 let (slot, class, _) = waiting.remove(place.expect("it waits, once"));
                 let ahead = |&&(of, other, id): &&(usize, Class, u32)| (of, other) == (slot, class) && id < task;
@@ -336,7 +336,7 @@ proptest! {
             prop_assert!(outlook.backlog.queued as usize <= waiting.len());
             prop_assert_eq!(outlook.backlog.queued == 0, waiting.is_empty());
         }
-        while let Some(task) = queue.take(None, &mut runs[2], now) {
+        while let Some(task) = queue.take(true, &mut runs[2], now) {
             waiting.retain(|&(.., other)| other != task);
         }
         prop_assert!(waiting.is_empty());

@@ -22,7 +22,7 @@ fn waits(workers: usize, clients: usize) -> [Duration; 2] {
     let mut runs = vec![(Run::default(), None); workers];
     let end = Time::ZERO + 20_000 * MILLI;
     while now < end {
-        for (worker, (run, ends)) in runs.iter_mut().enumerate() {
+        for (run, ends) in runs.iter_mut() {
             if ends.is_some_and(|ends| ends > now) {
                 continue;
             }
@@ -35,7 +35,7 @@ fn waits(workers: usize, clients: usize) -> [Duration; 2] {
                 let table = TableId { slot, generation };
                 queue.push(table, &Terms::default(), now, now).unwrap();
             }
-            if let Some(came) = queue.take(Some(worker), run, now) {
+            if let Some(came) = queue.take(false, run, now) {
                 waits.push(now.since(came));
                 *ends = Some(now + MILLI + Duration::from_nanos(draw(2_000_000)));
             }
@@ -85,8 +85,8 @@ fn tables_that_keep_half_of_a_queue_filled_do_not_change_sides_with_every_task()
                 .into_iter()
                 .for_each(|slot| push(&mut queue, slot, now));
         }
-        for (worker, (run, present)) in runs.iter_mut().enumerate() {
-            *present = queue.take(Some(worker), run, now);
+        for (run, present) in runs.iter_mut() {
+            *present = queue.take(false, run, now);
         }
         now += Duration::from_micros(100);
     }

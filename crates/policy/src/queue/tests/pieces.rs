@@ -51,7 +51,7 @@ fn nothing_goes_first_when_nothing_waits() {
     assert!(queue.goes_before(&task, Time::ZERO + 50 * MILLI));
     assert!(
         queue
-            .take(Some(0), &mut Run::default(), Time::ZERO + 50 * MILLI)
+            .take(false, &mut Run::default(), Time::ZERO + 50 * MILLI)
             .is_some()
     );
     assert!(!queue.goes_before(&task, Time::ZERO + 51 * MILLI));

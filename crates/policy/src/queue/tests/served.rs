@@ -61,7 +61,7 @@ impl Bench {
 
     fn run_on(&mut self, worker: usize, lasting: Duration) -> Option<u32> {
         let run = &mut self.runs[worker];
-        let task = self.queue.take(Some(worker), run, self.now)?;
+        let task = self.queue.take(false, run, self.now)?;
         self.now += lasting;
         run.end(self.now);
         Some(task)
@@ -276,7 +276,7 @@ fn bounds_are_exact_and_a_refused_task_comes_back() {
         queue.push(table(1), &Terms::default(), 5, now),
         Err((Refusal::GroupFull, 5))
     );
-    assert_eq!(queue.take(Some(0), &mut Run::default(), now), Some(1));
+    assert_eq!(queue.take(false, &mut Run::default(), now), Some(1));
     queue.push(table(2), &Terms::default(), 5, now).unwrap();
     queue.close(true);
     assert_eq!(
@@ -383,8 +383,8 @@ fn time_after_a_task_that_had_ended_in_the_queue_is_nobodys_service() {
     // Cancelled while it waited: nobody says when it ended. The worker sleeps, then scans a unit for a sibling.
     bench.push(0, 2);
     let (queue, run) = (&mut bench.queue, &mut bench.runs[0]);
-    assert!(queue.take(Some(0), run, bench.now).is_some());
-    assert!(queue.take(Some(0), run, bench.now).is_none());
+    assert!(queue.take(false, run, bench.now).is_some());
+    assert!(queue.take(false, run, bench.now).is_none());
     bench.now += Duration::from_secs(60);
     run.end(bench.now);
     bench.push(0, 3);
@@ -404,10 +404,10 @@ fn the_backlog_is_known_in_time() {
         bench.now += micros(10);
     }
     let mut thief = Run::default();
-    assert_eq!(bench.queue.take(None, &mut thief, bench.now), Some(2));
+    assert_eq!(bench.queue.take(true, &mut thief, bench.now), Some(2));
     bench.now += micros(600);
     thief.end(bench.now);
-    assert_eq!(bench.queue.take(None, &mut thief, bench.now), Some(3));
+    assert_eq!(bench.queue.take(true, &mut thief, bench.now), Some(3));
     let backlog = bench.queue.backlog(bench.now);
     // The worker's own task was learnt of only when it took the next.
     assert_eq!(backlog.service, 0);
@@ -434,13 +434,13 @@ fn what_a_cold_cache_costs_is_known_after_some_tasks_of_any_table() {
     for task in 0..9 {
         assert_eq!(bench.queue.backlog(bench.now).cold, None);
         bench.push(0, 10 + task);
-        assert!(bench.queue.take(None, &mut thief, bench.now).is_some());
+        assert!(bench.queue.take(true, &mut thief, bench.now).is_some());
         bench.now += micros(600);
         thief.end(bench.now);
     }
     // Of another table nothing is known but what is known of all.
     bench.push(1, 2);
-    assert!(bench.queue.take(None, &mut thief, bench.now).is_some());
+    assert!(bench.queue.take(true, &mut thief, bench.now).is_some());
     bench.push(1, 3);
     assert_eq!(
         bench.queue.backlog(bench.now).cold,
@@ -475,8 +475,8 @@ proptest! {
                 let (now, queue) = (bench.now, &mut bench.queue);
                 // No time is told, so no table has more than its share.
                 let task = match worker {
-                    2 => queue.take(None, &mut thief, now),
-                    _ => queue.take(Some(worker), &mut bench.runs[worker], now),
+                    2 => queue.take(true, &mut thief, now),
+                    _ => queue.take(false, &mut bench.runs[worker], now),
                 };
                 let Some(task) = task else { continue };
                 let place = waiting.iter().position(|&(_, other, _)| other == task);

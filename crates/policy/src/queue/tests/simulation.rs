@@ -153,7 +153,7 @@ impl Simulation {
                 }
             }
             let now = Time::ZERO + self.now;
-            for (worker, (run, ends)) in self.workers.iter_mut().enumerate() {
+            for (run, ends) in &mut self.workers {
                 if ends.is_some_and(|(ends, _)| ends > self.now) {
                     continue;
                 }
@@ -165,7 +165,7 @@ impl Simulation {
                         self.queue.push(table, &source.terms, task, now).unwrap();
                     }
                 }
-                while let Some((slot, at)) = self.queue.take(Some(worker), run, now) {
+                while let Some((slot, at)) = self.queue.take(false, run, now) {
                     self.taken[slot] += 1;
                     if self.taken[slot] % 10 < self.sources[slot].dead {
                         continue;
