@@ -318,12 +318,14 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Whatever they send, however long their tasks take and however many workers there are.
+    /// Whatever they send, however long their tasks take and however many workers there are. Weights that hardly differ
+    /// are taken as even.
     #[test]
     fn tables_that_flood_share_by_their_weights(
         tables in prop::collection::vec((1.0_f32..10.0, 1.2_f64..20.0, 500_u32..4_000), 2..5),
         workers in 1_usize..6,
     ) {
+        prop_assume!(tables.iter().any(|table| (table.0 / tables[0].0 - 1.0).abs() > 0.01));
         let sources: Vec<_> = tables
             .iter()
             .map(|&(weight, load, micros)| {
