@@ -44,10 +44,7 @@ fn hectic() -> PlannerConfig {
             TriggerConfig::new()
                 .cooldown(Some(Duration::from_millis(1)))
                 .horizon(Duration::from_millis(1))
-                .min_wait(0.0)
-                .fast_threshold(0.05)
-                .slow_threshold(0.05)
-                .min_gain(0.0),
+                .min_wait(0.0),
         )
         .mapper(MapperConfig::new().stay(0.0))
 }

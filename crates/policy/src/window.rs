@@ -1,14 +1,11 @@
 //! What every table uses over two sliding windows, a fast one for quick changes and a slow one for trend: its load,
-//! which is busy time, and its traffic, which is bytes. And its load in the last second or so, for homes that are asked
-//! for more than their time.
+//! which is busy time, and its traffic, which is bytes.
 //!
-//! Each of the two windows is a ring of buckets. A bucket has a number, `time / width`; a window at time `now`
+//! Each window is a ring of buckets. A bucket has a number, `time / width`; a window at time `now`
 //! holds the bucket of `now` and the `buckets - 1` before it, so it forgets in steps of one width.
 //! The rate is the window's sum over the time that it has really seen: from the table's first record or
 //! the oldest bucket's start, whichever is later, but never less than one bucket, so that the first
 //! query of a table is not taken for a burst.
-//!
-//! The last second is what has been recorded between two calls of [`UsageWindows::close_last`].
 //!
 //! Invariants: time and bytes are never counted twice and never lost before their bucket leaves the window; a
 //! `now` earlier than one already recorded is taken as that later one; tables come out in id order.
@@ -22,10 +19,6 @@ use crate::{TableId, Time};
 settings! {
     /// Lengths and resolution of the windows.
     pub struct WindowConfig {
-        /// Length of the "last second", in which an overfull home is noticed; default 1 s. It ends with a tick, so it
-        /// lasts from half of this to a tick more.
-        #[doc(hidden)]
-        pub last: Duration = Duration::from_secs(1),
         /// Length of the fast window; default 10 s (arXiv 2605.10090).
         pub fast: Duration = Duration::from_secs(10),
         /// Length of the slow window; default 60 s (arXiv 2605.10090).
@@ -104,12 +97,6 @@ pub struct UsageWindows {
     tables: BTreeMap<TableId, Sums>,
     /// Those of which a window may hold something.
     busy: BTreeSet<TableId>,
-    /// A last second is at least so long.
-    shortest: Duration,
-    /// Since when fresh usage is counted.
-    fresh_since: Time,
-    /// How long the last second was.
-    last: Duration,
 }
 
 impl UsageWindows {
@@ -121,9 +108,6 @@ impl UsageWindows {
             buckets: config.buckets.max(1) as usize,
             tables: BTreeMap::new(),
             busy: BTreeSet::new(),
-            shortest: config.last / 2,
-            fresh_since: Time::ZERO,
-            last: Duration::ZERO,
         }
     }
 
@@ -134,36 +118,25 @@ impl UsageWindows {
         let sums = self.tables.entry(table).or_insert_with(|| Sums {
             since: now,
             last: now,
-            fresh: Duration::ZERO,
-            closed: Duration::ZERO,
             rings: vec![Bucket::default(); 2 * self.buckets].into_boxed_slice(),
         });
         let now = now.max(sums.last);
         let (fast, slow) = sums.rings.split_at_mut(self.buckets);
         add(fast, self.fast_width, sums.last, now, usage);
         add(slow, self.slow_width, sums.last, now, usage);
-        sums.fresh = sums.fresh.saturating_add(usage.busy);
         sums.last = now;
     }
 
-    /// Ends the last second at `now`: it holds what was recorded since the one before. Returns false and does nothing
-    /// if it was shorter than half of its length in [`WindowConfig`].
-    pub fn close_last(&mut self, now: Time) -> bool {
-        let lasted = now.since(self.fresh_since);
-        if lasted < self.shortest {
-            return false;
-        }
-        (self.fresh_since, self.last) = (now, lasted);
-        let (tables, buckets) = (&mut self.tables, self.buckets as u64);
+    /// Leaves those tables out of [`UsageWindows::busy`] of which no window holds anything at `now`.
+    pub(crate) fn forget_idle(&mut self, now: Time) {
+        let (tables, buckets) = (&self.tables, self.buckets as u64);
         let widths = [self.fast_width, self.slow_width];
         self.busy.retain(|table| {
-            tables.get_mut(table).is_some_and(|sums| {
-                sums.closed = std::mem::take(&mut sums.fresh);
-                let is_past = |width| sums.last / width + buckets <= now.as_nanos() / width;
-                !(sums.closed.is_zero() && widths.into_iter().all(is_past))
+            tables.get(table).is_some_and(|sums| {
+                let holds = |width| sums.last / width + buckets > now.as_nanos() / width;
+                widths.into_iter().any(holds)
             })
         });
-        true
     }
 
     /// The tables of which a window may hold something, in id order: all others ask for nothing.
@@ -178,14 +151,6 @@ impl UsageWindows {
             fast: nanos.fast / 1e9,
             slow: nanos.slow / 1e9,
         }
-    }
-
-    /// Load of `table` in the last second or so, in core-seconds per second; zero for one that was not recorded in it.
-    pub fn last_load(&self, table: TableId) -> f64 {
-        let sums = self.tables.get(&table).filter(|_| !self.last.is_zero());
-        sums.map_or(0.0, |sums| {
-            sums.closed.as_secs_f64() / self.last.as_secs_f64()
-        })
     }
 
     /// Traffic of `table` at `now`, in bytes per second; zero for one that was never recorded.
@@ -224,10 +189,6 @@ struct Sums {
     since: u64,
     /// Latest record; its bucket is the newest that holds anything.
     last: u64,
-    /// Busy since the last second ended.
-    fresh: Duration,
-    /// Busy in the last second.
-    closed: Duration,
     rings: Box<[Bucket]>,
 }
 

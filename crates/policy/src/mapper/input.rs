@@ -4,11 +4,7 @@ use chiplet_topology::{Domain, DomainId};
 
 use crate::TableId;
 
-/// Who was asked for this part of its time has hardly any left.
-pub(crate) const FULL: f64 = 0.95;
-
-/// Tables do not count as larger than 50 caches. So the least wait that is worth anything is that of a domain which is
-/// busy for a quarter of its time: 8 workers then let one query of 1,000 wait (Erlang's C formula).
+/// Tables do not count as larger than 50 caches.
 const LEAST_REUSE: f64 = 0.02;
 
 /// A domain as the mapper sees it.

@@ -35,7 +35,6 @@ use draft::Draft;
 use item::Item;
 use machine::{Machine, clean};
 
-pub(crate) use input::FULL;
 pub use input::{Demand, DomainSpec, MapperConfig, PlaceBy};
 pub use newcomer::{DomainTally, assign_home};
 

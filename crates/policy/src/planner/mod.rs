@@ -1,32 +1,23 @@
 //! Usage in, placements out: windows, mapper and trigger as one value.
 //!
-//! Its owner records what tables used and calls [`tick`](Planner::tick) with the time, say once a second. The planner
-//! looks, in this order, for
-//!
-//! 1. a home that was asked for more than its time in the last second, where tables are placed by time;
-//! 2. a table that has outgrown its homes, by the fast window;
-//! 3. imbalance in the fast window;
-//! 4. imbalance in the slow window;
-//! 5. a table that no longer needs its several homes, by both windows.
-//!
-//! The first for which the mapper finds a placement worth its moves becomes a [`Remap`]. It must be a gain in the last
-//! second (1), in the fast window (2, 3; in the slow one too if it undoes an earlier remap), or in the slow window
-//! without loss in the fast one (4). For 5 it must lose hardly anything. [`Trigger`] says when the next remap may come.
+//! Its owner records what tables used and calls [`tick`](Planner::tick) with the time, say once a second. Once some
+//! domain would gain if the load of the fast window lay evenly, the mapper is asked for another placement. It becomes a
+//! [`Remap`] if it is a gain. [`Trigger`] says when the next remap may come. What the mapper makes of all tables is
+//! taken as a whole: with it, a table that has outgrown its homes gets more, and one that no longer needs several gives
+//! them up.
 //!
 //! [`MapperConfig::placing`] says what a gain is:
 //!
-//! * *By time*: the [predicted wait](crate::predicted_wait) of the changed domains, weighted by load, falls by the part
-//!   [`min_gain`](TriggerConfig::min_gain) and by [`min_wait`](TriggerConfig::min_wait) service times. Giving homes up
-//!   costs less than `min_wait`.
-//! * *By traffic* (arXiv 2605.10090): the busiest domain's traffic falls by the part `min_gain`. Giving homes up makes
-//!   no new imbalance.
+//! * *By time*: the [predicted wait](crate::predicted_wait) of the changed domains, weighted by load, falls by
+//!   [`min_wait`](TriggerConfig::min_wait) service times.
+//! * *By traffic* (arXiv 2605.10090): the busiest domain's traffic falls by the part
+//!   [`min_gain`](TriggerConfig::min_gain).
 //!
 //! Invariants: each change raises the placement's version by one; it holds exactly the present tables, each with a
 //! home.
 
 mod candidate;
 mod memory;
-mod peaks;
 mod tallies;
 #[cfg(test)]
 mod tests;
@@ -36,16 +27,13 @@ use std::sync::Arc;
 
 use chiplet_topology::DomainId;
 
-use crate::mapper::FULL;
 use crate::{
     Balance, Demand, DomainSpec, Homes, MapperConfig, Move, PlaceBy, Placement, Rates, RemapReason,
     TableId, Time, Trigger, TriggerConfig, Usage, UsageWindows, WindowConfig, assign_homes,
-    homes_wanted,
 };
-use candidate::{Candidate, Seen, loads};
+use candidate::{Candidate, Seen, could_gain, loads};
 use memory::Memories;
 pub use memory::{MemoryChange, MemoryStep};
-use peaks::Peaks;
 use tallies::Tallies;
 
 /// A table that asks for more than this part of a package's cores is spread over all packages, if its memory can be
@@ -121,7 +109,6 @@ pub struct Planner {
     memory_budget: u64,
     /// What each domain holds, for tables still to come.
     tallies: Tallies,
-    peaks: Peaks,
     /// Tables with several homes.
     several: BTreeSet<TableId>,
     /// Looks at all tables, as a test compares.
@@ -130,8 +117,6 @@ pub struct Planner {
     /// Load that a new table is expected to bring: that of the average table so far.
     expected: f64,
     latest: Time,
-    /// When the mapper may next be asked; it is not asked again before the fast window has moved on.
-    next_look: Time,
 }
 
 impl Planner {
@@ -152,13 +137,11 @@ impl Planner {
             memories: Memories::default(),
             memory_budget: 0,
             tallies,
-            peaks: Peaks::new(config.windows.slow),
             several: BTreeSet::new(),
             #[cfg(test)]
             sees_all: false,
             expected: 0.0,
             latest: Time::ZERO,
-            next_look: Time::ZERO,
             config,
             domains,
         }
@@ -202,8 +185,6 @@ impl Planner {
                 .remove(&homes, load.slow, self.memories.remove(table));
         }
         self.windows.forget(table);
-        self.trigger.forget(table);
-        self.peaks.forget(table);
         self.several.remove(&table);
     }
 
@@ -280,19 +261,20 @@ impl Planner {
     /// Decides whether the placement changes now, and if so, changes it. An earlier `now` counts as the latest one.
     pub fn tick(&mut self, now: Time) -> Option<Remap> {
         self.latest = self.latest.max(now);
-        let is_fresh = self.windows.close_last(self.latest);
+        self.windows.forget_idle(self.latest);
         let seen = self.see(self.latest);
         self.tally_loads(&seen);
-        self.peaks.note(self.latest, &seen.fast);
-        let is_urgent = is_fresh && self.latest >= self.trigger.urgent_at();
-        let is_ready = self.latest >= self.trigger.ready_at() && self.latest >= self.next_look;
-        let urgent = is_urgent.then(|| self.look_at_last(&seen)).flatten();
-        let (chosen, reason) = match urgent {
-            None if is_ready => self.look(&seen),
-            urgent => urgent,
-        }?;
-        self.trigger.remapped(&chosen.moves, self.latest);
-        Some(self.take(chosen, reason, &seen))
+        let now = loads(&seen.fast, &seen.homes, &self.domains);
+        if self.latest < self.trigger.ready_at() || !could_gain(&now, &self.config) {
+            return None;
+        }
+        let chosen = self
+            .candidate(&seen.fast, &seen)
+            .filter(|chosen| chosen.change.gains(&self.config))?;
+        let change = &chosen.change;
+        let [before, after] = [change.before, change.after].map(|load| load.imbalance());
+        self.trigger.remapped(self.latest);
+        Some(self.take(chosen, RemapReason::Imbalance { before, after }, &seen))
     }
 
     /// Domain `i` (in the order given to [`Planner::new`]) has `cores[i]` cores from now on; missing entries stay as
@@ -321,7 +303,7 @@ impl Planner {
         let must = self.placement.iter().any(|(_, homes)| homeless(homes));
         let chosen = self
             .candidate(&seen.slow, &seen)
-            .filter(|candidate| must || candidate.pays_in_time(&self.config))?;
+            .filter(|candidate| must || candidate.change.gains(&self.config))?;
         let reason = RemapReason::Resized {
             workers_before,
             workers_after: all(&self.domains),
@@ -337,12 +319,6 @@ impl Planner {
     /// Traffic of `table` at `now`, in bytes per second.
     pub fn traffic(&self, table: TableId, now: Time) -> Rates {
         self.windows.traffic(table, now)
-    }
-
-    /// Load of `table` between the last two ticks, in core-seconds per second.
-    #[doc(hidden)]
-    pub fn last_load(&self, table: TableId) -> f64 {
-        self.windows.last_load(table)
     }
 
     /// Load of `table` at `now`, in core-seconds per second.
@@ -363,8 +339,7 @@ impl Planner {
     /// What those tables ask for at `now` that may be moved for it. All others ask for nothing and have one home, where
     /// they stay: so a look costs as much as the tables that are in use.
     fn see(&self, now: Time) -> Seen {
-        let peaks = self.alternates().then(|| self.peaks.tables());
-        let busy = self.windows.busy().chain(peaks.into_iter().flatten());
+        let busy = self.windows.busy();
         let tables: BTreeSet<TableId> = busy.chain(self.several.iter().copied()).collect();
         #[cfg(test)]
         if self.sees_all {
@@ -384,10 +359,7 @@ impl Planner {
             true => packages.values().sum(),
             false => f64::INFINITY,
         };
-        let mut seen = Seen {
-            now,
-            ..Seen::default()
-        };
+        let mut seen = Seen::default();
         for table in tables {
             let Some(homes) = self.placement.homes(table) else {
                 continue;
@@ -401,7 +373,6 @@ impl Planner {
                 everywhere: self.memories.has_all(table, packages.len()),
                 ..Demand::new(table, most.min(load))
             };
-            seen.last.push(demand(self.windows.last_load(table)));
             seen.fast.push(demand(load.fast));
             seen.slow.push(demand(load.slow));
         }
@@ -420,11 +391,6 @@ impl Planner {
             PlaceBy::Time => self.windows.load(table, now),
             PlaceBy::Traffic => self.windows.traffic(table, now),
         }
-    }
-
-    /// Whether so many remaps were made lately that load seems to alternate between tables.
-    fn alternates(&self) -> bool {
-        self.by_time() && self.trigger.is_strained()
     }
 
     fn by_time(&self) -> bool {
@@ -456,114 +422,13 @@ impl Planner {
         }
     }
 
-    /// The first placement that is worth its moves, and why it is.
-    fn look(&mut self, seen: &Seen) -> Option<(Candidate, RemapReason)> {
-        let fast = self.look_at_fast(seen);
-        let either = fast.or_else(|| self.look_at_slow(seen));
-        either.or_else(|| self.look_for_relaxed(seen))
-    }
-
-    fn look_at_last(&mut self, seen: &Seen) -> Option<(Candidate, RemapReason)> {
-        let asked = self.balance_of(seen, &seen.last).peak;
-        // What a domain cannot do is not counted, only what others have done for it.
-        if !self.by_time() || asked < FULL {
-            return None;
-        }
-        let candidate = self
-            .candidate(&seen.last, seen)
-            .filter(|candidate| candidate.pays_quickly(&candidate.last, &self.config))?;
-        let reason = RemapReason::Overfull {
-            before: candidate.last.before.peak,
-            after: candidate.last.after.peak,
-        };
-        Some((candidate, reason))
-    }
-
-    fn look_at_fast(&mut self, seen: &Seen) -> Option<(Candidate, RemapReason)> {
-        let outgrown = self.misfits(&seen.fast, |wanted, has| wanted > has);
-        let lopsided =
-            self.balance_of(seen, &seen.fast).imbalance() > self.config.trigger.fast_threshold;
-        if outgrown.is_empty() && !lopsided {
-            return None;
-        }
-        let candidate = self
-            .candidate(&seen.fast, seen)
-            .filter(|candidate| candidate.pays_quickly(&candidate.fast, &self.config))?;
-        let grown = outgrown.into_iter().find_map(|table| {
-            let (homes_before, homes_after) = candidate.homes_of(table)?;
-            (homes_after > homes_before).then_some(RemapReason::Saturated {
-                table,
-                homes_before,
-                homes_after,
-            })
-        });
-        let reason = grown.unwrap_or_else(|| RemapReason::FastImbalance {
-            before: candidate.fast.before.imbalance(),
-            after: candidate.fast.after.imbalance(),
-        });
-        Some((candidate, reason))
-    }
-
-    fn look_at_slow(&mut self, seen: &Seen) -> Option<(Candidate, RemapReason)> {
-        if self.balance_of(seen, &seen.slow).imbalance() <= self.config.trigger.slow_threshold {
-            return None;
-        }
-        let candidate = self
-            .candidate(&seen.slow, seen)
-            .filter(|candidate| candidate.pays_in_time(&self.config))?;
-        let reason = RemapReason::SlowImbalance {
-            before: candidate.slow.before.imbalance(),
-            after: candidate.slow.after.imbalance(),
-        };
-        Some((candidate, reason))
-    }
-
-    fn look_for_relaxed(&mut self, seen: &Seen) -> Option<(Candidate, RemapReason)> {
-        let too_many = |wanted, has| wanted < has;
-        let quickly = self.misfits(&seen.fast, too_many);
-        let table = self
-            .misfits(&seen.slow, too_many)
-            .into_iter()
-            .find(|table| quickly.contains(table))?;
-        let candidate = self
-            .candidate(&seen.slow, seen)
-            .filter(|candidate| candidate.harms_nothing(&self.config))?;
-        let (homes_before, homes_after) = candidate.homes_of(table)?;
-        let reason = RemapReason::Relaxed {
-            table,
-            homes_before,
-            homes_after,
-        };
-        (homes_after < homes_before).then_some((candidate, reason))
-    }
-
     /// What the mapper makes of these demands; `None` if that is what is there already.
-    fn candidate(&mut self, demands: &[Demand], seen: &Seen) -> Option<Candidate> {
-        self.next_look = seen.now + self.config.windows.fast_bucket();
-        // Where load alternates, a placement for what is asked for now is wrong when the others' turn comes.
-        let peaks = self.alternates().then(|| self.peaks.over(demands));
-        let placed = peaks.as_deref().unwrap_or(demands);
+    fn candidate(&self, demands: &[Demand], seen: &Seen) -> Option<Candidate> {
         let (current, mapper) = (Some(&*self.placement), &self.config.mapper);
-        let homes = assign_homes(placed, &self.domains, current, mapper).homes;
+        let homes = assign_homes(demands, &self.domains, current, mapper).homes;
         // Both are in id order.
-        let homes = homes.into_values().collect();
-        Candidate::new(seen, homes, &self.domains, &self.trigger)
-    }
-
-    /// The tables whose number of homes is wrong in the sense of `misfit(wanted, has)`, hottest first.
-    fn misfits(&self, demands: &[Demand], misfit: impl Fn(usize, usize) -> bool) -> Vec<TableId> {
-        let current = |demand: &Demand| self.placement.homes(demand.table);
-        let wanted = homes_wanted(demands, current, &self.domains, &self.config.mapper);
-        let mut misfits: Vec<&Demand> = demands
-            .iter()
-            .zip(wanted)
-            .filter(|&(demand, wanted)| {
-                current(demand).is_some_and(|homes| misfit(wanted, homes.len()))
-            })
-            .map(|(demand, _)| demand)
-            .collect();
-        misfits.sort_by(|a, b| b.load.total_cmp(&a.load).then(a.table.cmp(&b.table)));
-        misfits.into_iter().map(|demand| demand.table).collect()
+        let homes: Vec<Homes> = homes.into_values().collect();
+        Candidate::new(seen, &homes, demands, &self.domains)
     }
 
     fn balance_of(&self, seen: &Seen, demands: &[Demand]) -> Balance {

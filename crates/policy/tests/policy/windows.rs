@@ -121,31 +121,6 @@ proptest! {
         }
     }
 
-    /// What is recorded between two closings counts once, by the time between them.
-    #[test]
-    fn the_last_second_is_what_came_between_two_closings(
-        steps in proptest::collection::vec((0_u64..1_500, 0_u64..1 << 40, any::<bool>()), 1..80),
-    ) {
-        let mut windows = UsageWindows::new(WindowConfig::default());
-        let (mut clock, mut closed, mut fresh, mut last) = (0, 0, 0, 0.0);
-        for (step, bytes, closes) in steps {
-            clock += step;
-            let now = Time::from_millis(clock);
-            windows.record(table(3), now, usage(bytes));
-            fresh += bytes;
-            if closes {
-                let lasted = clock - closed;
-                prop_assert_eq!(windows.close_last(now), lasted >= 500);
-                if lasted >= 500 {
-                    last = fresh as f64 * 1e3 / lasted as f64;
-                    (closed, fresh) = (clock, 0);
-                }
-            }
-            let load = windows.last_load(table(3));
-            prop_assert!(close(load, last * 3e-9), "{load} {last}");
-        }
-    }
-
     #[test]
     fn asking_changes_nothing(seconds in proptest::collection::vec(0_u64..200, 1..20)) {
         let record = |windows: &mut UsageWindows, second: u64| {
