@@ -258,21 +258,28 @@ fn a_row_that_its_table_leaves_out_fails() {
             2
         }
     }
-    // One part at a time, so each call has two rows.
+    // One part at a time, so each call has two rows; but one where a part ends that was held up.
     let executor = builder(1, 1).queue_limit(1).build().unwrap();
     let table = executor.add_table("careless", Careless);
     let block = numbered(40).like(Query::new([]).top(2));
     let answers = executor.search_block(table, block).wait().unwrap();
     let text = "the table gave 1 answers to 2 queries".to_owned();
     let left_out = Error::Search(SearchError::Backend(text));
-    for row in (0..40).step_by(2) {
-        assert_eq!(
-            answers.row(row),
-            Ok((&[3, 3][..], &[0.5; 2][..])),
-            "no more than asked for"
-        );
-        assert_eq!(answers.row(row + 1), Err(&left_out));
+    let mut failed = 0;
+    for row in 0..40 {
+        match answers.row(row) {
+            Ok(found) => assert_eq!(
+                found,
+                (&[3, 3][..], &[0.5; 2][..]),
+                "no more than asked for"
+            ),
+            Err(error) => {
+                assert_eq!(error, &left_out);
+                failed += 1;
+            }
+        }
     }
+    assert!((10..=20).contains(&failed), "{failed}");
 }
 
 #[test]
