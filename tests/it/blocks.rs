@@ -258,7 +258,7 @@ fn a_row_that_its_table_leaves_out_fails() {
             2
         }
     }
-    // One part at a time, so each call has two rows; but one where a part ends that was held up.
+    // One part at a time, so a call has two rows. It has one row where a part was cut short.
     let executor = builder(1, 1).queue_limit(1).build().unwrap();
     let table = executor.add_table("careless", Careless);
     let block = numbered(40).like(Query::new([]).top(2));

@@ -54,7 +54,7 @@ mod window;
 pub use left_home::{LeftHome, StealLevel};
 pub use mapper::{
     Assignment, Balance, Demand, DomainSpec, DomainTally, MapperConfig, PlaceBy, assign_home,
-    assign_homes, balance, homes_wanted, hot_cold,
+    assign_homes, balance, hot_cold,
 };
 pub use neighbours::{Neighbours, neighbours, overflow_domains};
 pub use overload::is_too_late;

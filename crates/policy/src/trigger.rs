@@ -12,7 +12,7 @@
 //! `1 + t / horizon`. Together **at most `s + 1 + 2 t / horizon` remaps, whatever the load
 //! does**: with the defaults 10, and 24 for each further hour.
 //!
-//! **Still followed.** At little strain a lasting change is followed once both windows show it, at worst after a
+//! **Still followed.** At little strain a lasting change is followed once the fast window shows it, at worst after a
 //! horizon.
 
 use std::fmt;
@@ -39,9 +39,8 @@ settings! {
         /// placement is judged by load that it has shaped itself.
         /// `None` keeps the placement still.
         pub cooldown: Option<Duration> = Some(Duration::from_secs(10)),
-        /// The longest pause, and the time in which one unit of strain drains. Default 300 s, five slow windows: a
-        /// pattern that repeats within it is an alternation to sit out, a slower one a change worth following. Never
-        /// shorter than the cooldown.
+        /// The longest pause, and the time in which one unit of strain drains. Default 300 s: load that alternates
+        /// moves tables ten times and then 24 times an hour, at most. Never shorter than the cooldown.
         #[doc(hidden)]
         pub horizon: Duration = Duration::from_secs(300),
         /// Remaps in a row that pause for no more than `cooldown`; `None` is no brake but that. Default 4: a table

@@ -151,35 +151,6 @@ pub fn assign_homes(
     finish(&draft)
 }
 
-/// How many homes each table should have, in the order of `demands`, given the homes that `current`
-/// says it has now. At least [`Demand::least_homes`], at most the number of domains.
-///
-/// A table with one home gets more when it saturates it: by time, when its load exceeds
-/// [`saturation`](MapperConfig::saturation) of the home's cores and [`oversize`](MapperConfig::oversize) fair shares of
-/// the total; by traffic, [`hot_share`](MapperConfig::hot_share) fair shares. It then gets as many as it has fair shares,
-/// rounded up, and at least two. By traffic the share of the total decides, because the traffic of a saturated table is
-/// capped by what its home can serve. By time, where load counts what was refused, it gets no more homes than it would
-/// saturate: on a machine that is idle but for one table, some homes are enough and the others stay cold.
-///
-/// Going back has hysteresis: every threshold is `relax / saturation` times lower on the way down.
-pub fn homes_wanted<'a>(
-    demands: &[Demand],
-    current: impl Fn(&Demand) -> Option<&'a Homes>,
-    domains: &[DomainSpec],
-    config: &MapperConfig,
-) -> Vec<usize> {
-    let machine = Machine::new(domains, config.placing);
-    let config = config.sane();
-    let total: f64 = demands.iter().map(|demand| clean(demand.load)).sum();
-    demands
-        .iter()
-        .map(|demand| {
-            let item = Item::new(demand, current(demand), &machine);
-            several::homes_wanted(&item, total, &machine, &config)
-        })
-        .collect()
-}
-
 /// How `demands` load the domains under the homes that `homes` names. Tables and homes that it does not
 /// name, or that lie on no domain in `domains`, load none but count towards the mean.
 pub fn balance<'a>(

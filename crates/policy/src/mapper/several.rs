@@ -13,7 +13,17 @@ use crate::wait::{predicted_wait, utilisation_at};
 /// its cache would be cold for the few queries that it sees.
 const LEAST_SHARE: f64 = 0.1;
 
-/// See [`super::homes_wanted`]; `config` must be sane and the load clean.
+/// How many homes a table should have, given those that it has: at least [`Demand::least_homes`](super::Demand), at
+/// most the number of domains. `config` must be sane and the load clean.
+///
+/// A table with one home gets more when it saturates it: by time, when its load exceeds
+/// [`saturation`](MapperConfig::saturation) of the home's cores and [`oversize`](MapperConfig::oversize) fair shares of
+/// the total; by traffic, [`hot_share`](MapperConfig::hot_share) fair shares. It then gets as many as it has fair
+/// shares, rounded up, and at least two. By traffic the share of the total decides, because the traffic of a saturated
+/// table is capped by what its home can serve. By time, where load counts what was refused, it gets no more homes than
+/// it would saturate: on a machine that is idle but for one table, some homes are enough and the others stay cold.
+///
+/// Going back has hysteresis: every threshold is `relax / saturation` times lower on the way down.
 pub(super) fn homes_wanted(
     item: &Item,
     total: f64,

@@ -4,7 +4,7 @@ use super::PlannerConfig;
 use super::memory::Memories;
 use crate::mapper::{Balance, Demand, DomainSpec, Loads};
 use crate::wait::{load_times_wait, predicted_wait};
-use crate::{Homes, Move, PlaceBy};
+use crate::{Homes, Move, PlaceBy, Time};
 
 /// What tables ask for at one moment, in id order: all that ask for anything, and some or all others.
 #[derive(Default)]
@@ -23,7 +23,7 @@ impl Seen {
         memories: &Memories,
         packages: usize,
         large: f64,
-        (left, by): (u64, crate::Time),
+        (left, by): (u64, Time),
     ) {
         if packages < 2 || left == 0 {
             return;
@@ -55,7 +55,7 @@ pub(super) fn loads<'a>(
     Loads::new(asked.zip(homes.into_iter().map(Some)), domains)
 }
 
-/// Whether some domain would gain what is worth moving for if all load lay evenly: only then can another placement pay.
+/// Whether some domain would gain what is worth moving for if all load lay evenly. Else no placement is looked for.
 pub(super) fn could_gain(loads: &Loads, config: &PlannerConfig) -> bool {
     let even = loads.balance().mean;
     loads.iter().any(|(spec, load)| {
@@ -107,6 +107,7 @@ impl Change {
         }
     }
 
+    /// Whether it is worth moving for.
     pub(super) fn gains(&self, config: &PlannerConfig) -> bool {
         let (before, after) = match config.mapper.placing {
             PlaceBy::Traffic => (self.before.peak, self.after.peak),

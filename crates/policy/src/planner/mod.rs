@@ -264,8 +264,8 @@ impl Planner {
         self.windows.forget_idle(self.latest);
         let seen = self.see(self.latest);
         self.tally_loads(&seen);
-        let now = loads(&seen.fast, &seen.homes, &self.domains);
-        if self.latest < self.trigger.ready_at() || !could_gain(&now, &self.config) {
+        let asked = loads(&seen.fast, &seen.homes, &self.domains);
+        if self.latest < self.trigger.ready_at() || !could_gain(&asked, &self.config) {
             return None;
         }
         let chosen = self

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use chiplet_policy::{
-    Demand, DomainSpec, Home, Homes, MapperConfig, Placement, TableId, assign_homes, homes_wanted,
+    Demand, DomainSpec, Home, Homes, MapperConfig, Placement, TableId, assign_homes,
 };
 use chiplet_topology::DomainId;
 use proptest::prelude::*;
@@ -50,15 +50,13 @@ proptest! {
             .zip(&least)
             .map(|(demand, &least_homes)| Demand { least_homes, ..*demand })
             .collect();
-        let alone = homes_wanted(&plain, |_| None, &domains, &config);
-        let wanted = homes_wanted(&demands, |_| None, &domains, &config);
+        let alone = assign_homes(&plain, &domains, None, &config);
         let assignment = assign_homes(&demands, &domains, None, &config);
-        for (index, demand) in demands.iter().enumerate() {
+        for demand in &demands {
             let homes = &assignment.homes[&demand.table];
             assert_valid(homes, &domains);
-            prop_assert_eq!(homes.len(), wanted[index]);
             let least = (demand.least_homes.max(1) as usize).min(domains.len());
-            prop_assert_eq!(wanted[index], alone[index].max(least));
+            prop_assert_eq!(homes.len(), alone.homes[&demand.table].len().max(least));
         }
     }
 

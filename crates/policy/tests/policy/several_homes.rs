@@ -1,8 +1,6 @@
 //! Tables that are too hot for one domain.
 
-use chiplet_policy::{
-    Demand, DomainSpec, Homes, MapperConfig, Placement, assign_homes, balance, homes_wanted,
-};
+use chiplet_policy::{Demand, DomainSpec, Homes, MapperConfig, Placement, assign_homes, balance};
 use chiplet_topology::DomainId;
 use proptest::prelude::*;
 
@@ -16,8 +14,9 @@ fn one_hot(share: f64, total: f64) -> Vec<Demand> {
 
 fn wanted(traffic: f64, total: f64, homes: &Homes, domains: &[DomainSpec]) -> usize {
     let demands = demands([traffic, total - traffic]);
-    let current = |demand: &Demand| (demand.table == table(0)).then_some(homes);
-    homes_wanted(&demands, current, domains, &by_traffic())[0]
+    let current = Placement::default().next([(table(0), homes.clone())]);
+    let assignment = assign_homes(&demands, domains, Some(&current), &by_traffic());
+    assignment.homes[&table(0)].len()
 }
 
 proptest! {
