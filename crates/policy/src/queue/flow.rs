@@ -39,8 +39,10 @@ pub(super) struct Flow {
     pub(super) cost: u64,
     /// The table's weight, as of the last task that came.
     pub(super) weight: f32,
-    /// It is served in turns of its own.
+    /// It has left the ring.
     pub(super) is_backlogged: bool,
+    /// That is as far more waits of it than of others, and not because it has got more than its part.
+    pub(super) is_flood: bool,
     /// Where its next task stands in virtual time.
     pub(super) tag: u128,
     /// How much longer its tasks have taken than they were charged, in nanoseconds.

@@ -6,13 +6,13 @@
 //!     the flow is a flood, if more waits of it than all workers do in BURST (* weight / mean weight, if that is less)
 //!         and FAR_MORE times as much as of others in the ring, or weights differ
 //!     so is a flow in front, if FAR_MORE times as much waits of it as of the task's flow, and as a burst
-//!     a flood gets backlogged: it leaves the ring
-//!         so does the task's flow, if others are backlogged and its tag is LEAD bursts ahead of the clock
+//!     a flood leaves the ring; so does the task's flow, if there are floods and its tag is LEAD bursts ahead of the clock
 //!     else ring += flow
 //!
 //! take():
-//!     the ring's oldest task, or out of turn (a run) the oldest of the table that this worker ran last
-//!     where the ring is empty: the oldest task of the backlogged flow with the smallest tag; clock = that tag
+//!     the oldest task of the ring, or of the flow that was ahead with the smallest tag, if it is no more
+//!         or out of turn (a run) the oldest of the table that this worker ran last
+//!     if there is none: the oldest task of the flood with the smallest tag; clock = that tag
 //!     while some are backlogged: flow.tag += service time / weight
 //!     an empty flow is backlogged no more
 //! ```
@@ -63,7 +63,7 @@ pub(super) struct Front {
     pub(super) flow: Place,
     /// When it came.
     pub(super) since: u64,
-    pub(super) is_backlogged: bool,
+    pub(super) is_flood: bool,
 }
 
 pub(super) struct Order<T> {
@@ -195,9 +195,8 @@ impl<T> Order<T> {
             return false;
         }
         let is_flood = flow.work() as f64 > self.burst_of(flow) && self.is_most(flow);
-        let lead = LEAD * self.burst as f64 / self.weights.mean();
-        if is_flood || self.turns.is_ahead(flow, lead) {
-            self.leave_ring(flows, place);
+        if is_flood || self.turns.is_ahead(flow, self.lead()) {
+            self.leave_ring(flows, place, is_flood);
             return false;
         }
         true
@@ -216,7 +215,7 @@ impl<T> Order<T> {
             let Some(other) = ahead.map(|(_, slot)| slot.place).find(is_in_way) else {
                 return;
             };
-            self.leave_ring(flows, other);
+            self.leave_ring(flows, other, true);
         }
     }
 
@@ -247,15 +246,20 @@ impl<T> Order<T> {
         flow.service.mean(self.typical).saturating_mul(queries)
     }
 
+    /// By how much a flow's tag may be ahead of the clock before it leaves the ring.
+    fn lead(&self) -> u128 {
+        (LEAD * self.burst as f64 / self.weights.mean()) as u128
+    }
+
     /// A flow of the ring gets backlogged.
-    fn leave_ring(&mut self, flows: &mut Flows, place: Place) {
+    fn leave_ring(&mut self, flows: &mut Flows, place: Place, is_flood: bool) {
         let flow = &mut flows[(place, self.class as usize)];
         let mut next = self.slots.first(&flow.list);
         while let Some(id) = next {
             next = self.slots.after(Which::Flow, id);
             self.slots.unlink(Which::Ring, &mut self.ring, id);
         }
-        self.turns.enter(flow, place);
+        self.turns.enter(flow, place, is_flood);
     }
 
     /// Adds tasks that came elsewhere, each with its table's weight. Looks at all that waits.
@@ -353,20 +357,34 @@ impl<T> Order<T> {
     /// The task that is next in order.
     #[inline(always)]
     pub(super) fn front(&self, flows: &Flows) -> Option<Front> {
-        let is_backlogged = self.ring.len == 0;
         let slot = self.slots.get(self.next(flows)?)?;
+        let flow = &flows[(slot.place, self.class as usize)];
         Some(Front {
             flow: slot.place,
             since: slot.at,
-            is_backlogged,
+            is_flood: flow.is_backlogged && flow.is_flood,
         })
     }
 
     /// Where that is.
     #[inline(always)]
     fn next(&self, flows: &Flows) -> Option<SlotId> {
-        let ring = self.slots.first(&self.ring);
-        ring.or_else(|| Some(flows[(self.turns.front()?, self.class as usize)].list.first))
+        let first = |place: Place| flows[(place, self.class as usize)].list.first;
+        let oldest = self.slots.first(&self.ring);
+        match self.turns.caught_up(|| self.lead()).map(first) {
+            None => oldest.or_else(|| self.turns.flood().map(first)),
+            Some(other) => Some(oldest.map_or(other, |oldest| self.older(oldest, other))),
+        }
+    }
+
+    /// Which of two tasks came first.
+    #[cold]
+    fn older(&self, one: SlotId, other: SlotId) -> SlotId {
+        let at = |id: SlotId| self.slots.get(id).map(|slot| slot.at);
+        match at(other) < at(one) {
+            true => other,
+            false => one,
+        }
     }
 
     /// Takes the next task out, for whoever ran the flow at `last` before.

@@ -54,7 +54,7 @@ impl<T> Queue<T> {
                 age: now.as_nanos().saturating_sub(front.since),
             },
             work: [before(fair, fair_bulk), before(all, bulk)],
-            fair: class == Class::Interactive && !front.is_backlogged,
+            fair: class == Class::Interactive && !front.is_flood,
         }
     }
 

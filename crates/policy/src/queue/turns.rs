@@ -12,13 +12,17 @@ use super::weights::Weights;
 /// turn: by all workers, whose private caches hold its table then.
 const QUANTUM: f64 = 1e6;
 
+/// Smallest tag first; that of the first may be too small by [`QUANTUM`].
+type Tags = BinaryHeap<Reverse<(u128, Place)>>;
+
 /// Backlogged flows by the start tags of start-time fair queueing (Goyal, Vin, Cheng, SIGCOMM 1996): nanoseconds of
 /// service by weight.
 #[derive(Default)]
 pub(super) struct Turns {
-    /// Smallest tag first; that of the first may be too small by [`QUANTUM`].
-    flows: BinaryHeap<Reverse<(u128, Place)>>,
-    /// The tag that was served last.
+    floods: Tags,
+    /// Those that have got much more than their part.
+    ahead: Tags,
+    /// The tag of the flood that was served last.
     clock: u128,
     /// The largest tag that a flow has got.
     latest: u128,
@@ -29,29 +33,40 @@ pub(super) struct Turns {
 impl Turns {
     #[inline(always)]
     pub(super) fn is_empty(&self) -> bool {
-        self.flows.is_empty()
+        self.len() == 0
     }
 
     /// Flows that are backlogged.
+    #[inline(always)]
     pub(super) fn len(&self) -> usize {
-        self.flows.len()
+        self.floods.len() + self.ahead.len()
     }
 
     /// Whether one of so many flows more may get backlogged without memory.
     #[inline(always)]
     pub(super) fn has_room(&self, flows: usize) -> bool {
-        self.flows.capacity() > flows
+        self.floods.capacity().min(self.ahead.capacity()) > flows
     }
 
     /// Makes room for so many flows and one more.
     pub(super) fn grow(&mut self, flows: usize) -> Result<(), TryReserveError> {
-        self.flows.try_reserve(flows + 1 - self.flows.len())
+        for tags in [&mut self.floods, &mut self.ahead] {
+            tags.try_reserve(flows + 1 - tags.len())?;
+        }
+        Ok(())
     }
 
-    /// The flow whose turn it is.
+    /// The flood whose turn it is.
     #[inline(always)]
-    pub(super) fn front(&self) -> Option<Place> {
-        Some(self.flows.peek()?.0.1)
+    pub(super) fn flood(&self) -> Option<Place> {
+        Some(self.floods.peek()?.0.1)
+    }
+
+    /// A flow that was ahead, and is no more by more than `lead`.
+    #[inline(always)]
+    pub(super) fn caught_up(&self, lead: impl Fn() -> u128) -> Option<Place> {
+        let Reverse((tag, place)) = *self.ahead.peek()?;
+        (self.floods.is_empty() || tag <= self.clock + lead()).then_some(place)
     }
 
     /// A flow that was empty begins at the tag that was served last, unless it has got more.
@@ -60,15 +75,19 @@ impl Turns {
         flow.tag = flow.tag.max(self.clock);
     }
 
-    /// Whether a flow has got so much more than those that are backlogged, while there are some.
-    pub(super) fn is_ahead(&self, flow: &Flow, nanos: f64) -> bool {
-        !self.is_empty() && flow.tag > self.clock + nanos as u128
+    /// Whether a flow has got so much more than the floods, while there are some.
+    pub(super) fn is_ahead(&self, flow: &Flow, lead: u128) -> bool {
+        !self.floods.is_empty() && flow.tag > self.clock + lead
     }
 
-    /// The flow at `place` gets backlogged. There is room for it.
-    pub(super) fn enter(&mut self, flow: &mut Flow, place: Place) {
-        flow.is_backlogged = true;
-        self.flows.push(Reverse((flow.tag, place)));
+    /// The flow at `place` gets backlogged, as a flood or because it is ahead. There is room for it.
+    pub(super) fn enter(&mut self, flow: &mut Flow, place: Place, is_flood: bool) {
+        (flow.is_backlogged, flow.is_flood) = (true, is_flood);
+        let tags = match is_flood {
+            true => &mut self.floods,
+            false => &mut self.ahead,
+        };
+        tags.push(Reverse((flow.tag, place)));
         self.work = self.work.wrapping_add(flow.work());
     }
 
@@ -81,9 +100,15 @@ impl Turns {
         if !flow.is_backlogged {
             return;
         }
-        self.clock = self.clock.max(before);
+        let tags = match flow.is_flood {
+            true => {
+                self.clock = self.clock.max(before);
+                &mut self.floods
+            }
+            false => &mut self.ahead,
+        };
         let quantum = (QUANTUM / weights.mean()) as u128;
-        if let Some(mut first) = self.flows.peek_mut() {
+        if let Some(mut first) = tags.peek_mut() {
             if flow.list.len == 0 {
                 PeekMut::pop(first);
             } else if flow.tag - first.0.0 >= quantum {
@@ -96,7 +121,8 @@ impl Turns {
     pub(super) fn leave(&mut self, flows: &Flows, class: usize) {
         let stays =
             |Reverse((_, place)): &Reverse<(u128, Place)>| flows[(*place, class)].is_backlogged;
-        self.flows.retain(stays);
+        self.floods.retain(stays);
+        self.ahead.retain(stays);
     }
 
     /// Nothing waits any more: what was asked for too much is forgotten.

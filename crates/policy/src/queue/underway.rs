@@ -32,6 +32,6 @@ impl<T> Queue<T> {
             return task.class == Class::Bulk;
         }
         let is_long = now.since(task.began) > BURST;
-        is_long || !front.is_backlogged && front.since < task.came.as_nanos()
+        is_long || !front.is_flood && front.since < task.came.as_nanos()
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::simulation::{MILLI, SECOND, Served, Simulation, ratio, source};
+use super::simulation::{MILLI, SECOND, Served, Simulation, Source, ratio, source};
 use crate::Time;
 use crate::queue::{Pace, Terms};
 
@@ -57,6 +57,27 @@ fn a_light_table_beside_them_hardly_waits() {
         assert!(longest <= 6 * MILLI, "{weights:?}: {longest:?}");
         assert!(served[2].waits.len() > 1_400);
     }
+}
+
+/// What is over a table's part by a little is held back a little: none stands still until the flood has got as much.
+#[test]
+fn tables_that_ask_for_a_little_too_much_beside_a_flood_wait_alike() {
+    let flood = source(1.0, 1.0).keeping(300);
+    let quiet = |slot: u32| source(1.0, 8.0 * 0.96 / 20.0).from(slot * MILLI);
+    let sources: Vec<Source> = std::iter::once(flood).chain((0..20).map(quiet)).collect();
+    let mut simulation = Simulation::new(8, &sources);
+    simulation.run_until(5 * SECOND);
+    let served = simulation.run_until(15 * SECOND);
+    let longest: Vec<Duration> = served[1..].iter().map(Served::longest).collect();
+    assert!(
+        longest.iter().all(|&wait| wait < 300 * MILLI),
+        "{longest:?}"
+    );
+    let part = served[0].time.div_duration_f64(8 * 10 * SECOND);
+    assert!(
+        (0.035..0.05).contains(&part),
+        "the flood gets its part: {part}"
+    );
 }
 
 #[test]
