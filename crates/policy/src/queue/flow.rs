@@ -41,8 +41,6 @@ pub(super) struct Flow {
     pub(super) weight: f32,
     /// It has left the ring.
     pub(super) is_backlogged: bool,
-    /// That is as far more waits of it than of others, and not because it has got more than its part.
-    pub(super) is_flood: bool,
     /// Where its next task stands in virtual time.
     pub(super) tag: u128,
     /// How much longer its tasks have taken than they were charged, in nanoseconds.

@@ -362,7 +362,7 @@ impl<T> Order<T> {
         Some(Front {
             flow: slot.place,
             since: slot.at,
-            is_flood: flow.is_backlogged && flow.is_flood,
+            is_flood: flow.is_backlogged && self.turns.flood() == Some(slot.place),
         })
     }
 
@@ -404,7 +404,7 @@ impl<T> Order<T> {
         let (task, queries, effort) = self.pull(flow, id)?;
         let expected = self.expected(flow, queries.into());
         if !self.turns.is_empty() {
-            self.turns.charge(flow, expected, &self.weights);
+            self.turns.charge(flow, place, expected, &self.weights);
         }
         self.leaves(flow, queries.into());
         run.begin(

@@ -66,7 +66,7 @@ impl Turns {
     #[inline(always)]
     pub(super) fn caught_up(&self, lead: impl Fn() -> u128) -> Option<Place> {
         let Reverse((tag, place)) = *self.ahead.peek()?;
-        (self.floods.is_empty() || tag <= self.clock + lead()).then_some(place)
+        (tag <= self.clock + lead()).then_some(place)
     }
 
     /// A flow that was empty begins at the tag that was served last, unless it has got more.
@@ -82,7 +82,7 @@ impl Turns {
 
     /// The flow at `place` gets backlogged, as a flood or because it is ahead. There is room for it.
     pub(super) fn enter(&mut self, flow: &mut Flow, place: Place, is_flood: bool) {
-        (flow.is_backlogged, flow.is_flood) = (true, is_flood);
+        flow.is_backlogged = true;
         let tags = match is_flood {
             true => &mut self.floods,
             false => &mut self.ahead,
@@ -91,16 +91,22 @@ impl Turns {
         self.work = self.work.wrapping_add(flow.work());
     }
 
-    /// Moves the tag of a flow on of which a task is served that is `expected` to take so long.
+    /// Moves the tag of the flow at `place` on, of which a task is served that is `expected` to take so long.
     #[inline(never)]
-    pub(super) fn charge(&mut self, flow: &mut Flow, expected: u64, weights: &Weights) {
+    pub(super) fn charge(
+        &mut self,
+        flow: &mut Flow,
+        place: Place,
+        expected: u64,
+        weights: &Weights,
+    ) {
         let before = flow.tag;
         flow.charge(expected);
         self.latest = self.latest.max(flow.tag);
         if !flow.is_backlogged {
             return;
         }
-        let tags = match flow.is_flood {
+        let tags = match self.flood() == Some(place) {
             true => {
                 self.clock = self.clock.max(before);
                 &mut self.floods
@@ -115,6 +121,7 @@ impl Turns {
                 first.0.0 = flow.tag;
             }
         }
+        self.look_for_floods();
     }
 
     /// Some flows have got empty out of turn.
@@ -123,6 +130,14 @@ impl Turns {
             |Reverse((_, place)): &Reverse<(u128, Place)>| flows[(*place, class)].is_backlogged;
         self.floods.retain(stays);
         self.ahead.retain(stays);
+        self.look_for_floods();
+    }
+
+    /// With no flood left, those that were ahead of them are the floods.
+    fn look_for_floods(&mut self) {
+        if self.floods.is_empty() {
+            std::mem::swap(&mut self.floods, &mut self.ahead);
+        }
     }
 
     /// Nothing waits any more: what was asked for too much is forgotten.

@@ -81,6 +81,22 @@ fn tables_that_ask_for_a_little_too_much_beside_a_flood_wait_alike() {
 }
 
 #[test]
+fn who_was_ahead_of_a_flood_is_one_when_that_has_ended() {
+    let flood = source(1.0, 2.0).until(2 * SECOND);
+    let ahead = source(1.0, 0.9).until(4 * SECOND);
+    let light = source(1.0, 0.05).from(3 * MILLI);
+    let mut simulation = Simulation::new(1, &[flood, ahead, light]);
+    let served = simulation.run_until(6 * SECOND);
+    let waited = served[1].longest();
+    assert!(
+        waited > 300 * MILLI,
+        "it has to have got more than its part: {waited:?}"
+    );
+    let longest = served[2].longest();
+    assert!(longest < 20 * MILLI, "{longest:?}");
+}
+
+#[test]
 fn many_tables_that_ask_for_too_much_share_by_their_weights() {
     let weights = [1.0, 2.0, 5.0, 5.0];
     let sources = weights.map(|weight| source(weight, 2.0));
