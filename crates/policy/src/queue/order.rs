@@ -6,11 +6,12 @@
 //!     the flow is a flood, if more waits of it than all workers do in BURST (* weight / mean weight, if that is less)
 //!         and FAR_MORE times as much as of others in the ring, or weights differ
 //!     so is a flow in front, if FAR_MORE times as much waits of it as of the task's flow, and as a burst
-//!     a flood leaves the ring; so does the task's flow, if there are floods and its tag is LEAD bursts ahead of the clock
+//!     a flood leaves the ring; so does the task's flow, if there are floods and its tag is LEAD bursts ahead of the
+//! clock
 //!     else ring += flow
 //!
 //! take():
-//!     the oldest task of the ring, or of the flow that was ahead with the smallest tag, if it is no more
+//!     the oldest task of the ring, or an older one of a flow that left it ahead and is not ahead by now
 //!         or out of turn (a run) the oldest of the table that this worker ran last
 //!     if there is none: the oldest task of the flood with the smallest tag; clock = that tag
 //!     while some are backlogged: flow.tag += service time / weight
@@ -47,8 +48,8 @@ pub(super) const BURST: Duration = Duration::from_millis(15);
 /// stayed it: p99 was 7 times as long (modelled).
 const FAR_MORE: f64 = 4.0;
 
-/// So many bursts more than its part a flow may get before it is served in turns with those that are backlogged. With
-/// one, tables that asked for nine tenths of a domain beside a flood and bulk work had 12 times the p999 (modelled).
+/// So many bursts more than its part a flow may get beside floods before it waits for their turns. With one, tables
+/// that asked for nine tenths of a domain beside a flood and bulk work had 12 times the p999 (modelled).
 const LEAD: f64 = 4.0;
 
 /// Tasks of the ring among which floods are looked for.
@@ -211,8 +212,8 @@ impl<T> Order<T> {
                 let flow = &flows[(other, class)];
                 other != place && flow.work() as f64 > FAR_MORE * own.max(self.burst_of(flow))
             };
-            let ahead = self.slots.iter(Which::Ring, &self.ring).take(LOOK_AHEAD);
-            let Some(other) = ahead.map(|(_, slot)| slot.place).find(is_in_way) else {
+            let oldest = self.slots.iter(Which::Ring, &self.ring).take(LOOK_AHEAD);
+            let Some(other) = oldest.map(|(_, slot)| slot.place).find(is_in_way) else {
                 return;
             };
             self.leave_ring(flows, other, true);
@@ -358,11 +359,10 @@ impl<T> Order<T> {
     #[inline(always)]
     pub(super) fn front(&self, flows: &Flows) -> Option<Front> {
         let slot = self.slots.get(self.next(flows)?)?;
-        let flow = &flows[(slot.place, self.class as usize)];
         Some(Front {
             flow: slot.place,
             since: slot.at,
-            is_flood: flow.is_backlogged && self.turns.flood() == Some(slot.place),
+            is_flood: self.turns.flood() == Some(slot.place),
         })
     }
 

@@ -31,9 +31,10 @@ pub(super) struct Turns {
 }
 
 impl Turns {
+    /// Whether no flow is backlogged: without a flood none is ahead.
     #[inline(always)]
     pub(super) fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.floods.is_empty()
     }
 
     /// Flows that are backlogged.
@@ -62,7 +63,7 @@ impl Turns {
         Some(self.floods.peek()?.0.1)
     }
 
-    /// A flow that was ahead, and is no more by more than `lead`.
+    /// A flow that left the ring because it was ahead by more than `lead`, and is not by now.
     #[inline(always)]
     pub(super) fn caught_up(&self, lead: impl Fn() -> u128) -> Option<Place> {
         let Reverse((tag, place)) = *self.ahead.peek()?;
@@ -77,7 +78,7 @@ impl Turns {
 
     /// Whether a flow has got so much more than the floods, while there are some.
     pub(super) fn is_ahead(&self, flow: &Flow, lead: u128) -> bool {
-        !self.floods.is_empty() && flow.tag > self.clock + lead
+        !self.is_empty() && flow.tag > self.clock + lead
     }
 
     /// The flow at `place` gets backlogged, as a flood or because it is ahead. There is room for it.
@@ -133,7 +134,7 @@ impl Turns {
         self.look_for_floods();
     }
 
-    /// With no flood left, those that were ahead of them are the floods.
+    /// With no flood left, those that were ahead are the floods.
     fn look_for_floods(&mut self) {
         if self.floods.is_empty() {
             std::mem::swap(&mut self.floods, &mut self.ahead);
