@@ -62,6 +62,9 @@ impl<T, U: Invite> Scheduler<T, U> {
         parks: impl Fn(&mut FindTask<'_, T, U>) -> bool,
     ) -> Option<Found<T, U>> {
         let mut finder = self.finder(local);
+        if let Some(task) = finder.take_ahead(finder.local.place) {
+            return Some(Found::Task(task, StealLevel::Own));
+        }
         match finder.next_own() {
             Own::Task(task) => Some(Found::Task(task, StealLevel::Own)),
             own => finder.next(matches!(own, Own::Nothing), parks),
@@ -135,6 +138,8 @@ impl<T, U: Invite> FindTask<'_, T, U> {
         }
         if !tried {
             self.local.steal_order.again();
+        } else if let Some(task) = self.take_from_sibling() {
+            return Near::Found(Found::Task(task, StealLevel::Domain));
         }
         loop {
             match self.attempt() {
@@ -150,7 +155,11 @@ impl<T, U: Invite> FindTask<'_, T, U> {
                     }
                 }
                 Attempt::Own => match self.take_own_at_last() {
-                    Near::Nothing => {}
+                    Near::Nothing => {
+                        if let Some(task) = self.take_from_sibling() {
+                            return Near::Found(Found::Task(task, StealLevel::Domain));
+                        }
+                    }
                     near => return near,
                 },
                 Attempt::Spin => {
@@ -193,6 +202,24 @@ impl<T, U: Invite> FindTask<'_, T, U> {
         }
     }
 
+    /// The next task that `worker` of this worker's group, or itself, has taken ahead.
+    #[inline]
+    fn take_ahead(&mut self, worker: usize) -> Option<T> {
+        if !self.scheduler.prefetched.may_be_with(worker) {
+            return None;
+        }
+        let (task, run) = self.scheduler.prefetched.take(worker)?;
+        self.local.goes_on(run);
+        self.local.found();
+        Some(task)
+    }
+
+    /// A task that a sibling has taken ahead.
+    fn take_from_sibling(&mut self) -> Option<T> {
+        let mut siblings = self.scheduler.layout.workers_of(self.local.group);
+        siblings.find_map(|sibling| self.take_ahead(sibling))
+    }
+
     /// [`FindTask::take_own`], where that is not what is mostly done.
     #[inline(never)]
     fn take_own_at_last(&mut self) -> Near<T, U> {
@@ -205,15 +232,30 @@ impl<T, U: Invite> FindTask<'_, T, U> {
         let returns = local.steal_order.returns();
         let mut state = scheduler.groups.lock(local.group);
         let before = shown(&state);
+        for ended in local.ended.drain(..) {
+            state.queue.end_late(ended, false);
+        }
         let taken = state.take(local.worker, returns, &mut local.run, local.now);
+        let ahead = match &taken {
+            Take::Task { .. } => state.part_ahead(&local.run),
+            _ => 0,
+        };
+        let calls_more = ahead > 0 && {
+            let of = (&mut *state, &local.run);
+            scheduler.prefetched.fill(local.place, of, ahead, local.now)
+        };
         scheduler
             .groups
             .show(local.group, &scheduler.parkers, before, &mut state);
         drop(state);
+        if ahead > 0 {
+            scheduler.has_prefetched(local.place);
+        }
         match taken {
             Take::OffDuty => Near::OffDuty,
             Take::Nothing => Near::Nothing,
             Take::Task { task, calls } => {
+                let calls = calls || calls_more;
                 local.steal_order.stays();
                 if calls {
                     scheduler.call_help(local.group, 1);
@@ -271,8 +313,10 @@ impl<T, U: Invite> FindTask<'_, T, U> {
                 }
             }
         };
-        if !left_out(Step::SweepBeforeParking)
-            && self.scheduler.invitations.may_be_in(self.local.group)
+        let siblings = self.scheduler.layout.workers_of(self.local.group);
+        if (!left_out(Step::SweepBeforeParking)
+            && self.scheduler.invitations.may_be_in(self.local.group))
+            || (!left_out(Step::SweepOfSiblings) && self.scheduler.prefetched.may_be_in(siblings))
         {
             self.leave();
             return Resting::LookAgain;

@@ -42,8 +42,12 @@ impl SpinBudget {
 /// The part of a worker that only its own thread touches.
 pub(crate) struct Local<U> {
     pub(crate) worker: usize,
+    /// The worker itself, or the one for which it stands in.
+    pub(super) place: usize,
     pub(crate) group: usize,
     pub(super) run: Run,
+    /// Tasks of its group that have ended, and of which the queue does not know yet.
+    pub(super) ended: Vec<Run>,
     /// An invitation that it gave way with, and the level that it came from: there is more to do.
     pub(super) postponed: Option<(U, StealLevel)>,
     /// The group that it last took a task from besides its own, and what it ran of it.
@@ -57,12 +61,14 @@ pub(crate) struct Local<U> {
 }
 
 impl<U> Local<U> {
-    pub(super) fn new(worker: usize, group: usize, now: Time) -> Self {
+    pub(super) fn new((worker, place): (usize, usize), group: usize, now: Time) -> Self {
         Self {
             worker,
+            place,
             group,
             postponed: None,
             run: Run::default(),
+            ended: Vec::new(),
             away: None,
             now,
             woken: false,
@@ -75,6 +81,14 @@ impl<U> Local<U> {
     pub(super) fn found(&mut self) {
         self.steal_order.found();
         self.woken = false;
+    }
+
+    /// It runs a task of its group that had been taken ahead by `run`.
+    #[inline]
+    pub(super) fn goes_on(&mut self, run: Run) {
+        let ended = std::mem::replace(&mut self.run, run);
+        self.ended.push(ended);
+        self.steal_order.stays();
     }
 
     /// Says that it is `now`: when a task has ended, to which others have given time besides (`helped`), and which has

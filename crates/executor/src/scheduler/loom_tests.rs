@@ -5,6 +5,8 @@
 
 use std::ops::Range;
 
+use chiplet_policy::group::PublishedLoads;
+use chiplet_policy::queue::Run;
 use chiplet_policy::{StealConfig, StealLevel, TableId};
 use chiplet_topology::DomainId;
 use loom::sync::Arc;
@@ -483,6 +485,72 @@ fn the_timed_look_hears_of_a_push_while_it_goes_to_rest() {
     submitter.join().unwrap();
 }
 
+/// Group 0 knows that its tasks are short: one has run.
+fn knows_short_tasks(scheduler: &TestScheduler, local: &mut Local<u32>) {
+    push(scheduler, 0, TABLE, 0).unwrap();
+    assert!(scheduler.next(local).is_some());
+    local.end_task(scheduler.clock.now(), Duration::ZERO, Duration::ZERO);
+}
+
+fn a_task_that_a_sibling_has_taken_ahead_is_found_before_going_to_sleep() {
+    // The first worker takes one task, and maybe another one ahead, and never comes back. Another group's worker takes
+    // one, if there is any left then. The sibling gets all others.
+    const TASKS: u32 = 3;
+    let (scheduler, mut locals) = scheduler(NEVER, &[0..2]);
+    let mut first = locals.remove(0);
+    let mut sibling = locals.remove(0);
+    knows_short_tasks(&scheduler, &mut first);
+    let ran = Arc::new(AtomicU32::new(0));
+    let one_more = |scheduler: &TestScheduler, ran: &AtomicU32| {
+        if ran.fetch_add(1, Ordering::AcqRel) == TASKS - 1 {
+            scheduler.close();
+        }
+    };
+    let held_up = {
+        let (scheduler, ran) = (Arc::clone(&scheduler), Arc::clone(&ran));
+        thread::spawn(move || {
+            for task in 1..=TASKS {
+                push(&scheduler, 0, TABLE, task).unwrap();
+            }
+            if scheduler.next(&mut first).is_some() {
+                one_more(&scheduler, &ran);
+            }
+            let now = scheduler.clock.now();
+            let stolen = scheduler.hold(0).give(&mut Run::default(), now);
+            if stolen.is_some() {
+                one_more(&scheduler, &ran);
+            }
+        })
+    };
+    while scheduler.next(&mut sibling).is_some() {
+        one_more(&scheduler, &ran);
+    }
+    held_up.join().unwrap();
+    assert_eq!(ran.load(Ordering::Acquire), TASKS);
+}
+
+fn the_timed_look_puts_back_what_a_worker_has_taken_ahead_that_is_held_up() {
+    // The only worker takes task 1, and task 2 ahead, while the thread of the timed look goes to rest.
+    let (scheduler, mut locals) = scheduler(NEVER, &[0..1]);
+    let mut held_up = locals.pop().unwrap();
+    knows_short_tasks(&scheduler, &mut held_up);
+    for task in [1, 2] {
+        push(&scheduler, 0, TABLE, task).unwrap();
+    }
+    let takes = {
+        let scheduler = Arc::clone(&scheduler);
+        thread::spawn(move || assert!(scheduler.next(&mut held_up).is_some()))
+    };
+    scheduler.disarm();
+    scheduler.monitor.park();
+    takes.join().unwrap();
+    for _ in 0..2 {
+        assert_eq!(scheduler.groups.queued(0), 0);
+        assert!(scheduler.look(scheduler.clock.now(), |_| ()));
+    }
+    assert_eq!(scheduler.groups.queued(0), 1);
+}
+
 checks! {
     timed_look: the_timed_look_hears_of_a_push_while_it_goes_to_rest without FenceOfMonitor;
     one_worker_sees_every_task: one_worker_sees_every_task_of_two_submitters without PushWakes SpinEnds;
@@ -499,6 +567,9 @@ checks! {
     joined: a_task_is_seen_to_though_who_was_to_take_it_joins_another without JoiningHandsOn;
     left_to_spinning: a_task_left_to_a_spinning_worker_that_loses_its_core_wakes_a_sleeper_in_time
         without SpinnersTaskArms LookWakes;
+    taken_ahead: a_task_that_a_sibling_has_taken_ahead_is_found_before_going_to_sleep
+        without ShownBeforeUnlock SweepOfSiblings;
+    held_up: the_timed_look_puts_back_what_a_worker_has_taken_ahead_that_is_held_up without PrefetchedArms;
     close: a_push_against_the_close_is_run_or_refused without CloseRefuses;
     old_token: an_old_token_does_not_make_a_worker_deaf without WakingLeavesList;
     stands_by: a_worker_that_stands_by_hands_on_its_call without CallHandedOn;

@@ -15,6 +15,7 @@ mod local;
 mod loom_tests;
 mod monitor;
 mod parkers;
+mod prefetched;
 mod published;
 #[cfg(feature = "replay")]
 pub(crate) mod replay;
@@ -45,6 +46,7 @@ pub(crate) use invitations::Invite;
 pub(crate) use local::{Found, Late, Local};
 use monitor::Monitor;
 use parkers::Parkers;
+use prefetched::Prefetched;
 pub(crate) use worker_layout::GroupSpec;
 use worker_layout::WorkerLayout;
 
@@ -68,6 +70,7 @@ pub(crate) struct Scheduler<T, U> {
     pub(crate) groups: Groups<T>,
     pub(crate) cores: Arc<FreeCores>,
     parkers: Parkers,
+    prefetched: Prefetched<T>,
     invitations: Invitations<U>,
     /// Those for other groups' workers.
     spills: Invitations<U>,
@@ -103,6 +106,7 @@ impl<T, U> Scheduler<T, U> {
             groups: Groups::new(groups, &cores),
             cores,
             parkers: Parkers::new(layout.threads()),
+            prefetched: Prefetched::new(layout.workers()),
             invitations: Invitations::new(count),
             spills: Invitations::new(count),
             monitor: CachePadded::default(),
@@ -115,7 +119,12 @@ impl<T, U> Scheduler<T, U> {
 
     /// What only the thread itself touches of a worker or substitute.
     pub(crate) fn local(&self, thread: usize) -> Local<U> {
-        Local::new(thread, self.layout.group_of(thread), self.clock.now())
+        let place = self.layout.stands_in_for(thread);
+        Local::new(
+            (thread, place),
+            self.layout.group_of(thread),
+            self.clock.now(),
+        )
     }
 
     /// What times are counted by.
@@ -179,8 +188,29 @@ impl<T, U> Scheduler<T, U> {
         self.hold(group).search(dead, now)
     }
 
-    /// Takes every task out of `group`'s queue.
+    /// Queues again what `worker` has taken ahead, or only if the timed look has `seen` it before, and wakes others.
+    fn put_back(&self, worker: usize, seen: bool) {
+        if !self.prefetched.may_be_with(worker) {
+            return;
+        }
+        let tasks = self.prefetched.take_all(worker, seen);
+        if tasks.is_empty() {
+            return;
+        }
+        let group = self.layout.group_of(worker);
+        let count = tasks.len();
+        let woken = self.hold(group).put_back(tasks, self.clock.now());
+        for &worker in &woken {
+            self.parkers.unpark(worker);
+        }
+        self.seek_help(group, count.saturating_sub(woken.len()));
+    }
+
+    /// Takes every task out of `group`'s queue, and what its workers have taken ahead.
     pub(crate) fn empty(&self, group: usize) -> Vec<(TableId, T)> {
+        for worker in self.layout.workers_of(group) {
+            self.put_back(worker, false);
+        }
         let now = self.clock.now();
         self.hold(group).empty(now)
     }

@@ -83,7 +83,8 @@ impl<T, U> Scheduler<T, U> {
         if !left_out(Step::FenceOfMonitor) {
             fence(Ordering::SeqCst);
         }
-        if (0..self.groups.count()).any(|group| self.groups.queued(group) > 0) {
+        let taken_ahead = self.prefetched.may_be_in(0..self.layout.workers());
+        if taken_ahead || (0..self.groups.count()).any(|group| self.groups.queued(group) > 0) {
             self.monitor.arm();
         }
     }
@@ -93,6 +94,10 @@ impl<T, U> Scheduler<T, U> {
     pub(super) fn look(&self, now: Time, clear: impl Fn(usize)) -> bool {
         let mut waiting = false;
         for group in 0..self.groups.count() {
+            for worker in self.layout.workers_of(group) {
+                self.put_back(worker, true);
+                waiting |= self.prefetched.may_be_with(worker);
+            }
             if self.groups.queued(group) == 0 {
                 continue;
             }

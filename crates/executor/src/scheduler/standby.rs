@@ -68,6 +68,7 @@ impl<T, U> Scheduler<T, U> {
     pub(crate) fn block(&self, local: &Local<U>) -> Cover {
         let slot = self.layout.slot(local.worker);
         let away = local.steal_order.is_away();
+        self.put_back(local.place, false);
         let cover = self.hold(local.group).block(local.worker, slot, away);
         if let Cover::Found(Some(substitute)) = cover
             && !left_out(Step::BlockCallsSubstitute)

@@ -71,6 +71,16 @@ impl<T, U> Scheduler<T, U> {
         }
     }
 
+    /// `worker` has taken tasks ahead, which other groups do not see: the timed look sees whether it is held up.
+    pub(super) fn has_prefetched(&self, worker: usize) {
+        if left_out(Step::ShownBeforeUnlock) {
+            self.prefetched.show(worker, true);
+        }
+        if !left_out(Step::PrefetchedArms) {
+            self.monitor.arm();
+        }
+    }
+
     /// So many tasks were pushed to `group` that none of its workers will see soon: calls other groups' workers if the
     /// queue is worth crossing for, and has the timed look see whether it becomes so.
     pub(super) fn seek_help(&self, group: usize, unseen: usize) {

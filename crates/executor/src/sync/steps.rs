@@ -32,6 +32,12 @@ pub(crate) enum Step {
     LastPartWakes,
     /// A worker looks at its siblings' invitations after it has joined the sleepers.
     SweepBeforeParking,
+    /// What a worker has taken ahead is shown before it unlocks its group.
+    ShownBeforeUnlock,
+    /// A worker looks at what its siblings have taken ahead after it has joined the sleepers.
+    SweepOfSiblings,
+    /// A worker that takes tasks ahead arms the timed look.
+    PrefetchedArms,
     /// A worker that returns from its bed is on the list of sleepers no more.
     WakingLeavesList,
     /// A group is offered as spare before its worker looks at the other groups' queues.

@@ -204,6 +204,36 @@ impl<T> Group<T> {
         }
     }
 
+    /// How many tasks more the worker may [take ahead](Group::prefetch) that has just taken the one of `run`: its part of
+    /// what waits, if the task is short and nobody is without work.
+    #[inline]
+    pub fn part_ahead(&self, run: &Run) -> usize {
+        match run.is_short() && self.idle() == 0 {
+            true => self.queue.len() / self.queue.workers().max(1),
+            false => 0,
+        }
+    }
+
+    /// Takes up to `most` tasks ahead for that worker, if they are short, too, and gives them to `keep`, each with what
+    /// it is to be run by. True if another group's worker is to be called, as after a [`Take::Task`].
+    pub fn prefetch(
+        &mut self,
+        run: &Run,
+        most: usize,
+        now: Time,
+        keep: impl FnMut(T, Run),
+    ) -> bool {
+        self.queue.prefetch(run, most, now, keep);
+        self.show_at(now)
+    }
+
+    /// Queues tasks again that were [taken ahead](Group::prefetch) and not begun. They keep their age. Gives workers to
+    /// wake for them.
+    pub fn put_back(&mut self, tasks: Vec<(T, Run)>, now: Time) -> Vec<usize> {
+        self.queue.put_back(tasks);
+        self.wake_for_all(now)
+    }
+
     /// A worker without work stays awake for a moment. False: there is something for it.
     ///
     /// It is counted, so that a push need not wake a sleeper for a task that this worker is about to see. When it stops

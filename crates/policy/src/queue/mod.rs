@@ -40,6 +40,7 @@ mod flows;
 mod intake;
 mod order;
 mod outlook;
+mod prefetch;
 mod service;
 mod slots;
 mod terms;

@@ -366,6 +366,15 @@ impl<T> Order<T> {
         })
     }
 
+    /// What the oldest task takes, if it has no deadline, that is known, and no flow is backlogged.
+    #[inline]
+    pub(super) fn cost_of_next(&self, flows: &Flows) -> Option<u64> {
+        let slot = self.slots.get(self.ring.first)?;
+        let cost = flows[(slot.place, self.class as usize)].cost;
+        let is_plain = cost > 0 && slot.effort.is_none() && self.turns.is_empty();
+        is_plain.then(|| cost.saturating_mul(slot.queries.into()))
+    }
+
     /// Where that is.
     #[inline(always)]
     fn next(&self, flows: &Flows) -> Option<SlotId> {
@@ -398,7 +407,8 @@ impl<T> Order<T> {
     ) -> Option<T> {
         let next = self.next(flows)?;
         let id = self.choose(flows, next, last, run, now.as_nanos());
-        let place = self.slots.get(id)?.place;
+        let slot = self.slots.get(id)?;
+        let (place, came) = (slot.place, slot.at);
         let row = &mut flows.list[place as usize];
         let (table, flow) = (row.table, &mut row.flows[self.class as usize]);
         let (task, queries, effort) = self.pull(flow, id)?;
@@ -413,7 +423,7 @@ impl<T> Order<T> {
             expected,
             self.class,
             self.run_length,
-            now,
+            [came, now.as_nanos()],
         );
         Some(task)
     }

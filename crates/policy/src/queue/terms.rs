@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use chiplet_table::Class;
 
-use super::Effort;
 use super::flows::{Flows, NOWHERE, Place};
 use super::service::Took;
+use super::{Effort, Moved};
 use crate::{TableId, Time};
 
 /// On which terms a task waits.
@@ -58,6 +58,8 @@ pub struct Run {
     /// Tasks of the table that may follow.
     pub(super) left: u32,
     at: At,
+    /// When the task came.
+    came: u64,
     began: u64,
     ended: u64,
     /// The task was not begun because of its deadline.
@@ -88,6 +90,7 @@ impl Default for Run {
             charged: 0,
             left: 0,
             at: At::Nothing,
+            came: 0,
             began: 0,
             ended: 0,
             missed: false,
@@ -107,8 +110,8 @@ impl Run {
         }
     }
 
-    /// Says that a task of `table`, whose flow is at `place`, has been taken at `now`, after one from `last`. `length`
-    /// is how many of one table may follow each other.
+    /// Says that a task of `table`, whose flow is at `place`, which `came` then, has been taken at `now`, after one from
+    /// `last`. `length` is how many of one table may follow each other.
     #[inline(always)]
     pub(super) fn begin(
         &mut self,
@@ -117,7 +120,7 @@ impl Run {
         charged: u64,
         class: Class,
         length: u32,
-        now: Time,
+        [came, now]: [u64; 2],
     ) {
         self.left = match place == last && self.left > 0 {
             true => self.left - 1,
@@ -129,7 +132,24 @@ impl Run {
         self.queries = queries;
         self.effort = effort;
         self.charged = charged;
-        (self.at, self.began, self.missed) = (At::Begun, now.as_nanos(), false);
+        (self.came, self.began) = (came, now);
+        (self.at, self.missed) = (At::Begun, false);
+    }
+
+    /// `task`, which was taken and not begun, for a queue again.
+    pub(super) fn goes_back<T>(&self, task: T, weight: f32) -> Moved<T> {
+        Moved {
+            table: self.table,
+            terms: Terms {
+                class: self.class,
+                weight,
+                queries: self.queries,
+                effort: self.effort,
+                ..Terms::default()
+            },
+            at: Time::from_nanos(self.came),
+            task,
+        }
     }
 
     /// Says that the task which was taken is not begun, because its deadline has passed or is too near. A task that is
