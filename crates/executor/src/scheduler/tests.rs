@@ -102,7 +102,7 @@ fn a_core_is_free_while_its_worker_sleeps() {
 fn what_a_worker_has_taken_ahead_goes_back_when_its_task_blocks_and_ends_with_the_rest_when_all_is_abandoned()
  {
     for blocks in [true, false] {
-        let (scheduler, mut locals) = scheduler(NEVER, &[0..1]);
+        let (scheduler, mut locals) = scheduler(NEVER, &[0..1, 1..2]);
         push(&scheduler, 0, table(0), 0);
         let run = |local: &mut Local<u32>| {
             assert!(scheduler.next(local).is_some());
