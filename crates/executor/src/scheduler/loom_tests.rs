@@ -551,6 +551,25 @@ fn the_timed_look_puts_back_what_a_worker_has_taken_ahead_that_is_held_up() {
     assert_eq!(scheduler.groups.queued(0), 1);
 }
 
+fn a_closed_executor_runs_what_is_just_put_back() {
+    let (scheduler, mut locals) = scheduler(NEVER, &[0..1]);
+    let worker = &mut locals[0];
+    knows_short_tasks(&scheduler, worker);
+    for task in [1, 2] {
+        push(&scheduler, 0, TABLE, task).unwrap();
+    }
+    assert!(scheduler.next(worker).is_some());
+    scheduler.look(scheduler.clock.now(), |_| ());
+    let look = {
+        let scheduler = Arc::clone(&scheduler);
+        thread::spawn(move || scheduler.look(scheduler.clock.now(), |_| ()))
+    };
+    scheduler.close();
+    assert!(matches!(scheduler.next(worker), Some(Found::Task(2, _))));
+    assert!(scheduler.next(worker).is_none());
+    look.join().unwrap();
+}
+
 checks! {
     timed_look: the_timed_look_hears_of_a_push_while_it_goes_to_rest without FenceOfMonitor;
     one_worker_sees_every_task: one_worker_sees_every_task_of_two_submitters without PushWakes SpinEnds;
@@ -570,6 +589,7 @@ checks! {
     taken_ahead: a_task_that_a_sibling_has_taken_ahead_is_found_before_going_to_sleep
         without ShownBeforeUnlock SweepOfSiblings;
     held_up: the_timed_look_puts_back_what_a_worker_has_taken_ahead_that_is_held_up without PrefetchedArms;
+    put_back: a_closed_executor_runs_what_is_just_put_back without PutBackAtOnce;
     close: a_push_against_the_close_is_run_or_refused without CloseRefuses;
     old_token: an_old_token_does_not_make_a_worker_deaf without WakingLeavesList;
     stands_by: a_worker_that_stands_by_hands_on_its_call without CallHandedOn;

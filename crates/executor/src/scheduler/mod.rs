@@ -188,22 +188,24 @@ impl<T, U> Scheduler<T, U> {
         self.hold(group).search(dead, now)
     }
 
-    /// Queues again what `worker` has taken ahead, or only if the timed look has `seen` it before, and wakes others.
+    /// Queues again what `worker` has taken ahead, or only if the timed look has `seen` it before, and wakes others. In
+    /// one step: until the worker itself looks again, somebody has to see the tasks.
     fn put_back(&self, worker: usize, seen: bool) {
         if !self.prefetched.may_be_with(worker) {
             return;
         }
-        let tasks = self.prefetched.take_all(worker, seen);
-        if tasks.is_empty() {
-            return;
-        }
         let group = self.layout.group_of(worker);
-        let count = tasks.len();
-        let woken = self.hold(group).put_back(tasks, self.clock.now());
+        let take = || self.prefetched.take_all(worker, seen);
+        let early = left_out(Step::PutBackAtOnce).then(take);
+        let (tasks, woken) = {
+            let mut state = self.hold(group);
+            let tasks = early.unwrap_or_else(take);
+            (tasks.len(), state.put_back(tasks, self.clock.now()))
+        };
         for &worker in &woken {
             self.parkers.unpark(worker);
         }
-        self.seek_help(group, count.saturating_sub(woken.len()));
+        self.seek_help(group, tasks.saturating_sub(woken.len()));
     }
 
     /// Takes every task out of `group`'s queue, and what its workers have taken ahead.

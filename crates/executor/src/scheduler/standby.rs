@@ -36,6 +36,8 @@ impl<T, U> Scheduler<T, U> {
         let mut called = Vec::new();
         for (group, state) in states.iter_mut().enumerate() {
             for worker in self.layout.workers_of(group) {
+                let ahead = self.prefetched.take_all(worker, false);
+                called.extend(state.put_back(ahead, self.clock.now()));
                 let wanted = at_work[worker];
                 let woken = state.order(self.layout.slot(worker), wanted);
                 called.extend(woken.filter(|_| !wanted || !left_out(Step::RecallWakes)));

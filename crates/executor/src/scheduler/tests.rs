@@ -99,16 +99,15 @@ fn a_core_is_free_while_its_worker_sleeps() {
 }
 
 #[test]
-fn what_a_worker_has_taken_ahead_goes_back_when_its_task_blocks_and_ends_with_the_rest_when_all_is_abandoned()
- {
-    for blocks in [true, false] {
+fn what_a_worker_has_taken_ahead_goes_back_when_it_blocks_or_leaves_and_when_all_is_abandoned() {
+    for (blocks, leaves) in [(true, false), (false, true), (false, false)] {
         let (scheduler, mut locals) = scheduler(NEVER, &[0..1, 1..2]);
-        push(&scheduler, 0, table(0), 0);
         let run = |local: &mut Local<u32>| {
             assert!(scheduler.next(local).is_some());
             let ended = local.now + Duration::from_micros(1);
             local.end_task(ended, Duration::ZERO, Duration::ZERO);
         };
+        push(&scheduler, 0, table(0), 0);
         run(&mut locals[0]);
         for task in 1..=3 {
             push(&scheduler, 0, table(0), task);
@@ -119,7 +118,10 @@ fn what_a_worker_has_taken_ahead_goes_back_when_its_task_blocks_and_ends_with_th
             assert_eq!(scheduler.block(&locals[0]), Cover::Nobody);
             assert_eq!(queued(&scheduler, 0), 2);
         }
-        let mut left = scheduler.empty(0);
+        if leaves {
+            assert!(scheduler.staff(&[false, true], |_| 1));
+        }
+        let mut left = scheduler.empty(usize::from(leaves));
         left.sort_by_key(|&(_, task)| task);
         assert_eq!(left, [2, 3].map(|task| (table(0), task)));
         assert_eq!(queued(&scheduler, 0), 0);

@@ -230,6 +230,9 @@ impl<T> Group<T> {
     /// Queues tasks again that were [taken ahead](Group::prefetch) and not begun. They keep their age. Gives workers to
     /// wake for them.
     pub fn put_back(&mut self, tasks: Vec<(T, Run)>, now: Time) -> Vec<usize> {
+        if tasks.is_empty() {
+            return Vec::new();
+        }
         self.queue.put_back(tasks);
         self.wake_for_all(now)
     }
