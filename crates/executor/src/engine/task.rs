@@ -178,7 +178,8 @@ pub(crate) trait Task: Send + Sync {
             return contain(|| drop(self));
         }
         let far = match level {
-            StealLevel::Own => self.submitted().level(),
+            // Also what a sibling had taken ahead.
+            StealLevel::Own | StealLevel::Domain => self.submitted().level(),
             stolen => stolen,
         };
         worker.counts.begun(far);

@@ -236,6 +236,7 @@ impl Builder {
         let domains = plan.iter().map(|domain| (domain.id, domain.cores.len()));
         let groups = GroupSpec::all(&topology, &domains.collect::<Vec<_>>());
         let rules = Rules {
+            prefetches: true,
             crossing: Crossing {
                 steal: self.steal,
                 groups: groups.len(),

@@ -1,7 +1,7 @@
 //! Finding work: the steal order, and going to sleep at its end. The sleeping half of `README.md`.
 
 use chiplet_policy::group::{Group, LOOK, PublishedLoads, Rest, Take};
-use chiplet_policy::queue::Run;
+use chiplet_policy::queue::{Queue, Run};
 use chiplet_policy::steal_order::Attempt;
 use chiplet_policy::{LeftHome, StealLevel, Time, steal_order};
 
@@ -62,7 +62,8 @@ impl<T, U: Invite> Scheduler<T, U> {
         parks: impl Fn(&mut FindTask<'_, T, U>) -> bool,
     ) -> Option<Found<T, U>> {
         let mut finder = self.finder(local);
-        if let Some(task) = finder.take_ahead(finder.local.place) {
+        if let Some(task) = finder.take_ahead(finder.local.place, Some(finder.local.worker)) {
+            finder.local.found();
             return Some(Found::Task(task, StealLevel::Own));
         }
         match finder.next_own() {
@@ -202,22 +203,18 @@ impl<T, U: Invite> FindTask<'_, T, U> {
         }
     }
 
-    /// The next task that `worker` of this worker's group, or itself, has taken ahead.
+    /// The next task that `worker` of this worker's group has taken ahead, if this `thread` did, should it say which.
     #[inline]
-    fn take_ahead(&mut self, worker: usize) -> Option<T> {
-        if !self.scheduler.prefetched.may_be_with(worker) {
-            return None;
-        }
-        let (task, run) = self.scheduler.prefetched.take(worker)?;
+    pub(super) fn take_ahead(&mut self, worker: usize, thread: Option<usize>) -> Option<T> {
+        let (task, run) = self.scheduler.prefetched.take(worker, thread)?;
         self.local.goes_on(run);
-        self.local.found();
         Some(task)
     }
 
     /// A task that a sibling has taken ahead.
     fn take_from_sibling(&mut self) -> Option<T> {
         let mut siblings = self.scheduler.layout.workers_of(self.local.group);
-        siblings.find_map(|sibling| self.take_ahead(sibling))
+        siblings.find_map(|sibling| self.take_ahead(sibling, None))
     }
 
     /// [`FindTask::take_own`], where that is not what is mostly done.
@@ -235,27 +232,25 @@ impl<T, U: Invite> FindTask<'_, T, U> {
         for ended in local.ended.drain(..) {
             state.queue.end_late(ended, false);
         }
-        let taken = state.take(local.worker, returns, &mut local.run, local.now);
-        let ahead = match &taken {
-            Take::Task { .. } => state.part_ahead(&local.run),
-            _ => 0,
+        let mut has_ahead = false;
+        let (place, now) = ((local.place, local.worker), local.now);
+        let ahead = |queue: &mut Queue<T>, run: &Run, most| {
+            let prefetched = &scheduler.prefetched;
+            has_ahead =
+                scheduler.rules.prefetches && prefetched.fill(place, (queue, run), most, now);
         };
-        let calls_more = ahead > 0 && {
-            let of = (&mut *state, &local.run);
-            scheduler.prefetched.fill(local.place, of, ahead, local.now)
-        };
+        let taken = state.take(local.worker, returns, &mut local.run, now, ahead);
         scheduler
             .groups
             .show(local.group, &scheduler.parkers, before, &mut state);
         drop(state);
-        if ahead > 0 {
+        if has_ahead {
             scheduler.has_prefetched(local.place);
         }
         match taken {
             Take::OffDuty => Near::OffDuty,
             Take::Nothing => Near::Nothing,
             Take::Task { task, calls } => {
-                let calls = calls || calls_more;
                 local.steal_order.stays();
                 if calls {
                     scheduler.call_help(local.group, 1);
@@ -316,7 +311,7 @@ impl<T, U: Invite> FindTask<'_, T, U> {
         let siblings = self.scheduler.layout.workers_of(self.local.group);
         if (!left_out(Step::SweepBeforeParking)
             && self.scheduler.invitations.may_be_in(self.local.group))
-            || (!left_out(Step::SweepOfSiblings) && self.scheduler.prefetched.may_be_in(siblings))
+            || (!left_out(Step::SweepOfSiblings) && self.scheduler.prefetched.may_be_with(siblings))
         {
             self.leave();
             return Resting::LookAgain;

@@ -59,6 +59,8 @@ pub(crate) struct Rules {
     pub(crate) substitutes: usize,
     /// How many processors the process may use.
     pub(crate) processors: usize,
+    /// Whether workers take several short tasks at once.
+    pub(crate) prefetches: bool,
 }
 
 /// The scheduler's shared state, each part under its own locks. `T` is a task, `U` an invitation to take part in one
@@ -91,6 +93,7 @@ impl<T, U> Scheduler<T, U> {
             discipline,
             substitutes,
             processors,
+            ..
         } = rules;
         let clock = Clock::start();
         let layout = WorkerLayout::new(&specs, substitutes);
@@ -188,31 +191,26 @@ impl<T, U> Scheduler<T, U> {
         self.hold(group).search(dead, now)
     }
 
-    /// Queues again what `worker` has taken ahead, or only if the timed look has `seen` it before, and wakes others. In
-    /// one step: until the worker itself looks again, somebody has to see the tasks.
-    fn put_back(&self, worker: usize, seen: bool) {
-        if !self.prefetched.may_be_with(worker) {
-            return;
-        }
+    /// Queues again what `worker` has taken ahead, and wakes others for it. In one step: until the worker itself looks
+    /// again, somebody has to see the tasks.
+    fn put_back(&self, worker: usize, now: Time) {
         let group = self.layout.group_of(worker);
-        let take = || self.prefetched.take_all(worker, seen);
-        let early = left_out(Step::PutBackAtOnce).then(take);
-        let (tasks, woken) = {
+        let (woken, tasks) = {
             let mut state = self.hold(group);
-            let tasks = early.unwrap_or_else(take);
-            (tasks.len(), state.put_back(tasks, self.clock.now()))
+            let before = state.queue.len();
+            self.prefetched.put_back(worker, &mut state.queue);
+            let tasks = state.queue.len() - before;
+            (state.wake_for_all(now), tasks)
         };
-        for &worker in &woken {
+        let unseen = tasks.saturating_sub(woken.len());
+        for worker in woken {
             self.parkers.unpark(worker);
         }
-        self.seek_help(group, tasks.saturating_sub(woken.len()));
+        self.seek_help(group, unseen);
     }
 
-    /// Takes every task out of `group`'s queue, and what its workers have taken ahead.
+    /// Takes every task out of `group`'s queue. What its workers have taken ahead goes there when it is closed.
     pub(crate) fn empty(&self, group: usize) -> Vec<(TableId, T)> {
-        for worker in self.layout.workers_of(group) {
-            self.put_back(worker, false);
-        }
         let now = self.clock.now();
         self.hold(group).empty(now)
     }
@@ -222,6 +220,10 @@ impl<T, U> Scheduler<T, U> {
         for group in 0..self.groups.count() {
             let sleepers = {
                 let mut state = self.hold(group);
+                let workers = self.layout.workers_of(group);
+                for worker in workers.filter(|_| !left_out(Step::CloseTakesBack)) {
+                    self.prefetched.put_back(worker, &mut state.queue);
+                }
                 let (mut sleepers, off) = state.close(!left_out(Step::CloseRefuses));
                 if !left_out(Step::CloseCallsAll) {
                     sleepers.extend(off);

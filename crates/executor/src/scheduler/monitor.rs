@@ -83,7 +83,7 @@ impl<T, U> Scheduler<T, U> {
         if !left_out(Step::FenceOfMonitor) {
             fence(Ordering::SeqCst);
         }
-        let taken_ahead = self.prefetched.may_be_in(0..self.layout.workers());
+        let taken_ahead = self.prefetched.may_be_with(0..self.layout.workers());
         if taken_ahead || (0..self.groups.count()).any(|group| self.groups.queued(group) > 0) {
             self.monitor.arm();
         }
@@ -95,8 +95,11 @@ impl<T, U> Scheduler<T, U> {
         let mut waiting = false;
         for group in 0..self.groups.count() {
             for worker in self.layout.workers_of(group) {
-                self.put_back(worker, true);
-                waiting |= self.prefetched.may_be_with(worker);
+                let ahead = self.prefetched.may_be_with(worker..worker + 1);
+                waiting |= ahead;
+                if ahead && self.prefetched.is_seen(worker) {
+                    self.put_back(worker, now);
+                }
             }
             if self.groups.queued(group) == 0 {
                 continue;

@@ -48,6 +48,8 @@ pub fn replay(log: &Log, machine: &Topology) -> Vec<Decision> {
     let specs = GroupSpec::all(machine, &domains);
     let largest = specs.iter().map(|spec| spec.workers.len()).max();
     let rules = Rules {
+        // The simulator takes them one by one.
+        prefetches: false,
         crossing: Crossing {
             steal: StealConfig::default(),
             groups: specs.len(),

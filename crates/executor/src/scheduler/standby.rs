@@ -36,8 +36,7 @@ impl<T, U> Scheduler<T, U> {
         let mut called = Vec::new();
         for (group, state) in states.iter_mut().enumerate() {
             for worker in self.layout.workers_of(group) {
-                let ahead = self.prefetched.take_all(worker, false);
-                called.extend(state.put_back(ahead, self.clock.now()));
+                self.prefetched.put_back(worker, &mut state.queue);
                 let wanted = at_work[worker];
                 let woken = state.order(self.layout.slot(worker), wanted);
                 called.extend(woken.filter(|_| !wanted || !left_out(Step::RecallWakes)));
@@ -70,7 +69,9 @@ impl<T, U> Scheduler<T, U> {
     pub(crate) fn block(&self, local: &Local<U>) -> Cover {
         let slot = self.layout.slot(local.worker);
         let away = local.steal_order.is_away();
-        self.put_back(local.place, false);
+        if self.prefetched.may_be_with(local.place..local.place + 1) {
+            self.put_back(local.place, self.clock.now());
+        }
         let cover = self.hold(local.group).block(local.worker, slot, away);
         if let Cover::Found(Some(substitute)) = cover
             && !left_out(Step::BlockCallsSubstitute)

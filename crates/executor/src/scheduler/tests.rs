@@ -6,7 +6,7 @@ use std::time::Duration;
 use chiplet_policy::{LeftHome, StealConfig, StealLevel, TableId};
 use chiplet_topology::DomainId;
 
-use super::find_task::Resting;
+use super::find_task::{Near, Resting};
 use super::*;
 
 /// Lapsed if it is zero.
@@ -39,6 +39,14 @@ fn scheduler(
     steal: StealConfig,
     groups: &[Range<usize>],
 ) -> (Scheduler<u32, u32>, Vec<Local<u32>>) {
+    scheduler_with(steal, groups, 0)
+}
+
+fn scheduler_with(
+    steal: StealConfig,
+    groups: &[Range<usize>],
+    substitutes: usize,
+) -> (Scheduler<u32, u32>, Vec<Local<u32>>) {
     let specs = groups
         .iter()
         .enumerate()
@@ -49,8 +57,9 @@ fn scheduler(
         })
         .collect();
     let rules = Rules {
+        prefetches: true,
         processors: 0,
-        substitutes: 0,
+        substitutes,
         crossing: Crossing {
             steal,
             groups: groups.len(),
@@ -118,13 +127,49 @@ fn what_a_worker_has_taken_ahead_goes_back_when_it_blocks_or_leaves_and_when_all
             assert_eq!(scheduler.block(&locals[0]), Cover::Nobody);
             assert_eq!(queued(&scheduler, 0), 2);
         }
-        if leaves {
-            assert!(scheduler.staff(&[false, true], |_| 1));
+        match leaves {
+            true => assert!(scheduler.staff(&[false, true], |_| 1)),
+            false => scheduler.close(),
         }
         let mut left = scheduler.empty(usize::from(leaves));
         left.sort_by_key(|&(_, task)| task);
         assert_eq!(left, [2, 3].map(|task| (table(0), task)));
         assert_eq!(queued(&scheduler, 0), 0);
+    }
+}
+
+#[test]
+fn who_comes_back_from_elsewhere_leaves_its_substitutes_tasks_alone() {
+    // Worker 0 runs group 1's task, which has blocked, and its substitute has taken tasks ahead.
+    let (scheduler, mut locals) = scheduler_with(FREE, &[0..1, 1..2], 1);
+    let (mut worker, mut substitute) = (locals.remove(0), scheduler.local(2));
+    push(&scheduler, 1, table(1), 9);
+    let found = scheduler.finder(&mut worker).rest();
+    assert!(matches!(found, Resting::Found(Found::Task(9, IDLE))));
+    assert_eq!(scheduler.block(&worker), Cover::Start(2));
+    push(&scheduler, 0, table(0), 0);
+    assert!(scheduler.next(&mut substitute).is_some());
+    let ended = substitute.now + Duration::from_micros(1);
+    substitute.end_task(ended, Duration::ZERO, Duration::ZERO);
+    for task in 1..=3 {
+        push(&scheduler, 0, table(0), task);
+    }
+    assert!(scheduler.next(&mut substitute).is_some());
+    assert_eq!(queued(&scheduler, 0), 0, "all have been taken");
+    scheduler.unblock(&worker);
+    assert!(matches!(
+        scheduler.finder(&mut worker).next_near(false),
+        Near::OffDuty
+    ));
+    assert!(
+        scheduler
+            .finder(&mut worker)
+            .take_ahead(0, Some(0))
+            .is_none()
+    );
+    for task in [2, 3] {
+        let found = scheduler.next(&mut substitute);
+        assert!(matches!(found, Some(Found::Task(found, StealLevel::Own)) if found == task));
     }
 }
 

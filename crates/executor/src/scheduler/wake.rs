@@ -74,7 +74,7 @@ impl<T, U> Scheduler<T, U> {
     /// `worker` has taken tasks ahead, which other groups do not see: the timed look sees whether it is held up.
     pub(super) fn has_prefetched(&self, worker: usize) {
         if left_out(Step::ShownBeforeUnlock) {
-            self.prefetched.show(worker, true);
+            self.prefetched.show(worker);
         }
         if !left_out(Step::PrefetchedArms) {
             self.monitor.arm();

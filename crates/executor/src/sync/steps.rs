@@ -38,8 +38,8 @@ pub(crate) enum Step {
     SweepOfSiblings,
     /// A worker that takes tasks ahead arms the timed look.
     PrefetchedArms,
-    /// What was taken ahead goes back to the queue in one step.
-    PutBackAtOnce,
+    /// What was taken ahead goes back to a queue that is closed.
+    CloseTakesBack,
     /// A worker that returns from its bed is on the list of sleepers no more.
     WakingLeavesList,
     /// A group is offered as spare before its worker looks at the other groups' queues.

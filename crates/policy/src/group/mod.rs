@@ -185,9 +185,16 @@ impl<T> Group<T> {
     }
 
     /// The next task for one of the group's own workers, which comes back from another group's if it `returns`. `now`
-    /// may be a little old.
+    /// may be a little old. `ahead` may take so many more for it ([`Queue::prefetch`]).
     #[inline(always)]
-    pub fn take(&mut self, worker: usize, returns: bool, run: &mut Run, now: Time) -> Take<T> {
+    pub fn take(
+        &mut self,
+        worker: usize,
+        returns: bool,
+        run: &mut Run,
+        now: Time,
+        ahead: impl FnOnce(&mut Queue<T>, &Run, usize),
+    ) -> Take<T> {
         if returns {
             self.away -= 1;
         }
@@ -197,6 +204,10 @@ impl<T> Group<T> {
         match self.queue.take(false, run, now) {
             None => Take::Nothing,
             Some(task) => {
+                let part = self.part_ahead(run);
+                if part > 0 {
+                    ahead(&mut self.queue, run, part);
+                }
                 let calls = self.show_at(now);
                 self.show_spare();
                 Take::Task { task, calls }
@@ -204,37 +215,14 @@ impl<T> Group<T> {
         }
     }
 
-    /// How many tasks more the worker may [take ahead](Group::prefetch) that has just taken the one of `run`: its part of
+    /// How many tasks more a worker may [take ahead](Queue::prefetch) that has just taken the one of `run`: its part of
     /// what waits, if the task is short and nobody is without work.
     #[inline]
-    pub fn part_ahead(&self, run: &Run) -> usize {
-        match run.is_short() && self.idle() == 0 {
+    fn part_ahead(&self, run: &Run) -> usize {
+        match run.is_short() && self.idle() == 0 && !self.queue.is_closed() {
             true => self.queue.len() / self.queue.workers().max(1),
             false => 0,
         }
-    }
-
-    /// Takes up to `most` tasks ahead for that worker, if they are short, too, and gives them to `keep`, each with what
-    /// it is to be run by. True if another group's worker is to be called, as after a [`Take::Task`].
-    pub fn prefetch(
-        &mut self,
-        run: &Run,
-        most: usize,
-        now: Time,
-        keep: impl FnMut(T, Run),
-    ) -> bool {
-        self.queue.prefetch(run, most, now, keep);
-        self.show_at(now)
-    }
-
-    /// Queues tasks again that were [taken ahead](Group::prefetch) and not begun. They keep their age. Gives workers to
-    /// wake for them.
-    pub fn put_back(&mut self, tasks: Vec<(T, Run)>, now: Time) -> Vec<usize> {
-        if tasks.is_empty() {
-            return Vec::new();
-        }
-        self.queue.put_back(tasks);
-        self.wake_for_all(now)
     }
 
     /// A worker without work stays awake for a moment. False: there is something for it.

@@ -167,9 +167,29 @@ impl<T> Order<T> {
         }
     }
 
-    /// Adds a task to its flow.
+    /// Adds a task to the end of its flow.
     #[inline(always)]
     fn add(&mut self, flow: &mut Flow, weight: f32, slot: Slot<T>) {
+        let slot = self.enter(flow, weight, slot);
+        self.slots.link(Which::Flow, &mut flow.list, slot);
+        if !flow.is_backlogged {
+            self.slots.link(Which::Ring, &mut self.ring, slot);
+        }
+    }
+
+    /// Adds a task that had been taken out of its flow before all that came later.
+    pub(super) fn put_back(&mut self, flows: &mut Flows, place: Place, slot: Slot<T>) {
+        let flow = &mut flows[(place, self.class as usize)];
+        let slot = self.enter(flow, flow.weight, slot);
+        self.slots.insert(Which::Flow, &mut flow.list, slot);
+        if !flow.is_backlogged {
+            self.slots.insert(Which::Ring, &mut self.ring, slot);
+        }
+    }
+
+    /// Counts a task of a flow and gives it a slot, which is in no list yet.
+    #[inline(always)]
+    fn enter(&mut self, flow: &mut Flow, weight: f32, slot: Slot<T>) -> SlotId {
         if flow.list.len == 0 {
             self.turns.begin(flow);
         }
@@ -178,13 +198,10 @@ impl<T> Order<T> {
         flow.queries += queries;
         let work = queries.wrapping_mul(flow.cost);
         self.work = self.work.wrapping_add(work);
-        let slot = self.slots.put(slot);
-        self.slots.link(Which::Flow, &mut flow.list, slot);
         if flow.is_backlogged {
             self.turns.work = self.turns.work.wrapping_add(work);
-        } else {
-            self.slots.link(Which::Ring, &mut self.ring, slot);
         }
+        self.slots.put(slot)
     }
 
     /// Whether the flow at `place`, to which a task has come, stays in the ring.

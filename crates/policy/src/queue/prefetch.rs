@@ -13,23 +13,21 @@ const MOST: usize = 15;
 
 impl<T> Queue<T> {
     /// Takes the tasks that came next after that of `run`, `most` at most, while all together are expected to take
-    /// [`AT_ONCE`], and gives each to `keep` with what its worker is to [run](Run) it by. Only while no table is
-    /// backlogged, no bulk task waits, and none of them has a deadline: there is nothing to choose then.
+    /// [`AT_ONCE`], and gives each to `keep` with what its worker is to [run](Run) it by. None where there is something to
+    /// choose: a table is backlogged, a bulk task waits, or the task's deadline is to be judged.
     #[inline(never)]
-    pub(crate) fn prefetch(
-        &mut self,
-        run: &Run,
-        most: usize,
-        now: Time,
-        mut keep: impl FnMut(T, Run),
-    ) {
+    pub fn prefetch(&mut self, run: &Run, most: usize, now: Time, mut keep: impl FnMut(T, Run)) {
         let [interactive, bulk] = &mut self.orders;
+        let is_known = self.flows[(run.place, run.class as usize)].cost > 0;
+        if !is_known || bulk.len() > 0 {
+            return;
+        }
         let (mut next, mut work) = (*run, run.charged);
         for _ in 0..most.min(MOST) {
-            match interactive.cost_of_next(&self.flows) {
-                Some(cost) if bulk.len() == 0 => work = work.saturating_add(cost),
-                _ => return,
-            }
+            let Some(cost) = interactive.cost_of_next(&self.flows) else {
+                return;
+            };
+            work = work.saturating_add(cost);
             if work > AT_ONCE {
                 return;
             }
@@ -40,18 +38,15 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Queues tasks again that were [taken ahead](Queue::prefetch) and not begun; they keep their age.
-    pub(crate) fn put_back(&mut self, tasks: Vec<(T, Run)>) {
-        let tasks = tasks.into_iter().map(|(task, run)| {
-            let place = run.last(&self.flows);
-            let row = self.flows.list.get(place as usize);
-            run.goes_back(
-                task,
-                row.map_or(1.0, |row| row.flows[run.class as usize].weight),
-            )
-        });
-        let tasks = tasks.collect();
-        self.adopt(tasks);
+    /// Queues a task again that was [taken ahead](Queue::prefetch) and not begun: before all that came later. Hands it
+    /// back if the system has no memory for that.
+    pub fn put_back(&mut self, task: T, run: &Run) -> Result<(), T> {
+        let order = &mut self.orders[run.class as usize];
+        match order.make_room(1) {
+            Ok(()) => order.put_back(&mut self.flows, run.place, run.slot(task)),
+            Err(_) => return Err(task),
+        }
+        Ok(())
     }
 }
 

@@ -156,6 +156,25 @@ impl<T> Slots<T> {
         }
     }
 
+    /// Adds slot `id` to a list of `which` kind, before the first that came as late or later.
+    pub(super) fn insert(&mut self, which: Which, list: &mut List, id: SlotId) {
+        let at = self.all[id as usize].at;
+        let is_later = |&(_, slot): &(SlotId, &Slot<T>)| slot.at >= at;
+        let Some((after, _)) = self.iter(which, list).find(is_later) else {
+            return self.link(which, list, id);
+        };
+        let before = std::mem::replace(
+            &mut self.all[after as usize].links[which as usize].before,
+            id,
+        );
+        list.len += 1;
+        self.all[id as usize].links[which as usize] = Link { before, after };
+        match self.all.get_mut(before as usize) {
+            Some(before) => before.links[which as usize].after = id,
+            None => list.first = id,
+        }
+    }
+
     /// Takes slot `id` out of the list of `which` kind in which it is.
     #[inline(always)]
     pub(super) fn unlink(&mut self, which: Which, list: &mut List, id: SlotId) {

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use chiplet_table::Class;
 
+use super::Effort;
 use super::flows::{Flows, NOWHERE, Place};
 use super::service::Took;
-use super::{Effort, Moved};
+use super::slots::Slot;
 use crate::{TableId, Time};
 
 /// On which terms a task waits.
@@ -136,20 +137,9 @@ impl Run {
         (self.at, self.missed) = (At::Begun, false);
     }
 
-    /// `task`, which was taken and not begun, for a queue again.
-    pub(super) fn goes_back<T>(&self, task: T, weight: f32) -> Moved<T> {
-        Moved {
-            table: self.table,
-            terms: Terms {
-                class: self.class,
-                weight,
-                queries: self.queries,
-                effort: self.effort,
-                ..Terms::default()
-            },
-            at: Time::from_nanos(self.came),
-            task,
-        }
+    /// `task`, which was taken and not begun, as it waited.
+    pub(super) fn slot<T>(&self, task: T) -> Slot<T> {
+        Slot::new(task, self.came, (self.queries, self.effort), self.place)
     }
 
     /// Says that the task which was taken is not begun, because its deadline has passed or is too near. A task that is

@@ -47,12 +47,12 @@ impl Sockets {
         all.push(table(0), Class::Interactive, 1);
         let mut run = Run::default();
         assert!(matches!(
-            all.groups[0].take(0, false, &mut run, all.now),
+            all.groups[0].take(0, false, &mut run, all.now, |_, _, _| ()),
             Take::Task { .. }
         ));
         all.now += SERVICE;
         run.end(all.now);
-        let _ = all.groups[0].take(0, false, &mut run, all.now);
+        let _ = all.groups[0].take(0, false, &mut run, all.now, |_, _, _| ());
         all
     }
 

@@ -164,9 +164,10 @@ impl Engine<'_> {
         let state = &mut self.workers[worker];
         let group = state.group;
         let returns = state.steal_order.returns();
-        let taken = self.groups[group]
-            .state
-            .take(worker, returns, &mut state.run, now);
+        let taken =
+            self.groups[group]
+                .state
+                .take(worker, returns, &mut state.run, now, |_, _, _| ());
         let Take::Task { task, calls } = taken else {
             return false;
         };
