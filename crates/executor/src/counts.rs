@@ -80,7 +80,7 @@ pub struct Counts {
     pub accepted: u64,
     /// Waiting for a worker.
     pub queued: u64,
-    /// Started and not ended.
+    /// Taken by a worker and not ended: started, or one of up to 15 short tasks that wait for the one which it runs.
     pub running: u64,
     /// Answered, also with a [`SearchError`](chiplet_table::SearchError).
     pub done: u64,
