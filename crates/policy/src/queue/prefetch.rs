@@ -13,7 +13,7 @@ const MOST: usize = 15;
 
 impl<T> Queue<T> {
     /// Takes the tasks that came next after that of `run`, `most` at most, while all together are expected to take
-    /// [`AT_ONCE`], and gives each to `keep` with what its worker is to [run](Run) it by. None where there is something to
+    /// 10 us, and gives each to `keep` with what its worker is to [run](Run) it by. None where there is something to
     /// choose: a table is backlogged, a bulk task waits, or the task's deadline is to be judged.
     #[inline(never)]
     pub fn prefetch(&mut self, run: &Run, most: usize, now: Time, mut keep: impl FnMut(T, Run)) {
