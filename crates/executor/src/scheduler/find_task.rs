@@ -139,10 +139,14 @@ impl<T, U: Invite> FindTask<'_, T, U> {
         }
         if !tried {
             self.local.steal_order.again();
-        } else if let Some(task) = self.take_from_sibling() {
-            return Near::Found(Found::Task(task, StealLevel::Domain));
         }
+        let mut own_is_empty = tried;
         loop {
+            if std::mem::take(&mut own_is_empty)
+                && let Some(task) = self.take_from_sibling()
+            {
+                return Near::Found(Found::Task(task, StealLevel::Domain));
+            }
             match self.attempt() {
                 Attempt::Join => {
                     if let Some(invitation) = self.scheduler.invitations.take(self.local.group) {
@@ -156,11 +160,7 @@ impl<T, U: Invite> FindTask<'_, T, U> {
                     }
                 }
                 Attempt::Own => match self.take_own_at_last() {
-                    Near::Nothing => {
-                        if let Some(task) = self.take_from_sibling() {
-                            return Near::Found(Found::Task(task, StealLevel::Domain));
-                        }
-                    }
+                    Near::Nothing => own_is_empty = true,
                     near => return near,
                 },
                 Attempt::Spin => {

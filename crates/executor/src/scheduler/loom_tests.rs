@@ -493,6 +493,22 @@ fn knows_short_tasks(scheduler: &TestScheduler, local: &mut Local<u32>) {
     local.end_task(scheduler.clock.now(), Duration::ZERO, Duration::ZERO);
 }
 
+/// Two short tasks wait, and the only worker takes one, with the other one ahead, and never comes back. Its thread says
+/// how many it got to run.
+fn only_worker_takes_of_two() -> (Arc<TestScheduler>, thread::JoinHandle<usize>) {
+    let (scheduler, mut locals) = scheduler(NEVER, &[0..1]);
+    let mut held_up = locals.pop().unwrap();
+    knows_short_tasks(&scheduler, &mut held_up);
+    for task in [1, 2] {
+        push(&scheduler, 0, TABLE, task).unwrap();
+    }
+    let takes = {
+        let scheduler = Arc::clone(&scheduler);
+        thread::spawn(move || usize::from(scheduler.next(&mut held_up).is_some()))
+    };
+    (scheduler, takes)
+}
+
 fn a_task_that_a_sibling_has_taken_ahead_is_found_before_going_to_sleep() {
     // The first worker takes one task, and maybe another one ahead, and never comes back. Another group's worker takes
     // one, if there is any left then. The sibling gets all others.
@@ -531,20 +547,11 @@ fn a_task_that_a_sibling_has_taken_ahead_is_found_before_going_to_sleep() {
 }
 
 fn the_timed_look_puts_back_what_a_worker_has_taken_ahead_that_is_held_up() {
-    // The only worker takes task 1, and task 2 ahead, while the thread of the timed look goes to rest.
-    let (scheduler, mut locals) = scheduler(NEVER, &[0..1]);
-    let mut held_up = locals.pop().unwrap();
-    knows_short_tasks(&scheduler, &mut held_up);
-    for task in [1, 2] {
-        push(&scheduler, 0, TABLE, task).unwrap();
-    }
-    let takes = {
-        let scheduler = Arc::clone(&scheduler);
-        thread::spawn(move || assert!(scheduler.next(&mut held_up).is_some()))
-    };
+    // While the thread of the timed look goes to rest.
+    let (scheduler, takes) = only_worker_takes_of_two();
     scheduler.disarm();
     scheduler.monitor.park();
-    takes.join().unwrap();
+    assert_eq!(takes.join().unwrap(), 1);
     for _ in 0..2 {
         assert_eq!(scheduler.groups.queued(0), 0);
         assert!(scheduler.look(scheduler.clock.now(), |_| ()));
@@ -553,17 +560,7 @@ fn the_timed_look_puts_back_what_a_worker_has_taken_ahead_that_is_held_up() {
 }
 
 fn what_was_taken_ahead_is_abandoned_with_the_queue() {
-    // The only worker never comes back from its first task.
-    let (scheduler, mut locals) = scheduler(NEVER, &[0..1]);
-    let mut held_up = locals.pop().unwrap();
-    knows_short_tasks(&scheduler, &mut held_up);
-    for task in [1, 2] {
-        push(&scheduler, 0, TABLE, task).unwrap();
-    }
-    let takes = {
-        let scheduler = Arc::clone(&scheduler);
-        thread::spawn(move || usize::from(scheduler.next(&mut held_up).is_some()))
-    };
+    let (scheduler, takes) = only_worker_takes_of_two();
     scheduler.close();
     let abandoned = scheduler.empty(0).len();
     assert_eq!(takes.join().unwrap() + abandoned, 2);

@@ -194,6 +194,9 @@ impl<T, U> Scheduler<T, U> {
     /// Queues again what `worker` has taken ahead, and wakes others for it. In one step: until the worker itself looks
     /// again, somebody has to see the tasks.
     fn put_back(&self, worker: usize, now: Time) {
+        if !self.prefetched.may_be_with(worker..worker + 1) {
+            return;
+        }
         let group = self.layout.group_of(worker);
         let (woken, tasks) = {
             let mut state = self.hold(group);

@@ -69,9 +69,7 @@ impl<T, U> Scheduler<T, U> {
     pub(crate) fn block(&self, local: &Local<U>) -> Cover {
         let slot = self.layout.slot(local.worker);
         let away = local.steal_order.is_away();
-        if self.prefetched.may_be_with(local.place..local.place + 1) {
-            self.put_back(local.place, self.clock.now());
-        }
+        self.put_back(local.place, self.clock.now());
         let cover = self.hold(local.group).block(local.worker, slot, away);
         if let Cover::Found(Some(substitute)) = cover
             && !left_out(Step::BlockCallsSubstitute)

@@ -6,8 +6,7 @@
 //!     the flow is a flood, if more waits of it than all workers do in BURST (* weight / mean weight, if that is less)
 //!         and FAR_MORE times as much as of others in the ring, or weights differ
 //!     so is a flow in front, if FAR_MORE times as much waits of it as of the task's flow, and as a burst
-//!     a flood leaves the ring; so does the task's flow, if there are floods and its tag is LEAD bursts ahead of the
-//! clock
+//!     a flood leaves the ring; so does the task's flow, if there are floods and its tag is LEAD bursts ahead of clock
 //!     else ring += flow
 //!
 //! take():
