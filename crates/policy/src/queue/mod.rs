@@ -317,7 +317,11 @@ impl<T> Queue<T> {
         match took {
             Some(took) => {
                 let flow = &mut self.flows[(place, run.class as usize)];
+                let was_unknown = flow.cost == 0;
                 order.learn(flow, run, &took, away);
+                if was_unknown {
+                    order.gets_known(&mut self.flows, place);
+                }
             }
             None => {
                 order.not_begun(&mut self.flows, place, run);

@@ -3,6 +3,9 @@
 //! ```text
 //! push(task):
 //!     the flow's slots += task; flow.tag = max(flow.tag, clock) if it was empty
+//!     look(flow)
+//!
+//! look(flow), also when it is known for the first time how long a task of it takes:
 //!     the flow is a flood, if more waits of it than all workers do in BURST (* weight / mean weight, if that is less)
 //!         and FAR_MORE times as much as of others in the ring, or weights differ
 //!     so is a flow in front, if FAR_MORE times as much waits of it as of the task's flow, and as a burst
@@ -203,7 +206,7 @@ impl<T> Order<T> {
         self.slots.put(slot)
     }
 
-    /// Whether the flow at `place`, to which a task has come, stays in the ring.
+    /// Whether the flow at `place`, of which more waits than before, stays in the ring.
     #[cold]
     fn is_within(&mut self, flows: &mut Flows, place: Place) -> bool {
         self.clear_way(flows, place);
@@ -217,6 +220,15 @@ impl<T> Order<T> {
             return false;
         }
         true
+    }
+
+    /// How long a task of the flow at `place` takes is known now, and so what waits of it. Where that is much, whoever
+    /// comes is sent elsewhere: no other task would look at it.
+    #[cold]
+    pub(super) fn gets_known(&mut self, flows: &mut Flows, place: Place) {
+        if self.work > self.burst && flows[(place, self.class as usize)].list.len > 0 {
+            self.is_within(flows, place);
+        }
     }
 
     /// The task that has come to the flow at `place` does not wait for far more than a burst, and than its flow's own.

@@ -393,6 +393,24 @@ fn time_after_a_task_that_had_ended_in_the_queue_is_nobodys_service() {
     assert_eq!(bench.queue.backlog(bench.now).service, 100_000);
 }
 
+/// Until then what waits counts as no work, and after it whoever comes is sent elsewhere, as the wait is long.
+#[test]
+fn a_flood_is_known_as_soon_as_one_of_its_tasks_has_ended_though_no_other_comes() {
+    let wide = Discipline {
+        limit: 1_000,
+        table_limit: 1_000,
+        ..PLAIN
+    };
+    let mut bench = Bench::new(wide, 1);
+    (0..300).for_each(|task| bench.push(0, task));
+    bench.push(1, 300);
+    assert_eq!(bench.run(micros(2_000)), Some(0));
+    assert_eq!(bench.run(micros(2_000)), Some(300));
+    let wait = |pace| bench.queue.outlook(bench.now).wait(Class::Interactive, pace);
+    assert_eq!(wait(Pace::Within), Duration::ZERO);
+    assert_eq!(wait(Pace::Backlogged), micros(299 * 2_000));
+}
+
 #[test]
 fn the_backlog_is_known_in_time() {
     let mut bench = Bench::new(RUNS, 1);
