@@ -16,7 +16,7 @@
 //! | why did a task leave its home? | [`LeftHome`] |
 //! | whom does a task wake, who may sleep, who helps whom? | [`group::Group`] |
 //! | how much of an IVF query does a core scan next? | [`next_unit`] |
-//! | may an idle or a busy core help another domain? | [`is_worth_crossing`], [`has_surplus_worker`], [`steal_order`] |
+//! | may an idle or a busy core help another domain? | [`is_worth_crossing`], [`can_help`], [`steal_order`] |
 //! | in which order does a group look at others? | [`neighbours`], [`overflow_domains`] |
 //!
 //! Floats that are NaN, infinite or negative never panic: as load they count as 0, as a threshold the documented
@@ -62,9 +62,8 @@ pub use placement::{Home, Homes, Move, Placement};
 pub use planner::{MemoryChange, MemoryStep, Planner, PlannerConfig, Remap};
 pub use split::{Hands, SplitConfig, next_unit};
 pub use steal::{
-    Backlog, LEAST_COLD, NEAR, Staff, StealConfig, UNIT_FACTOR, can_donate, can_help_far,
-    choose_victim, has_surplus_worker, is_worth_crossing, is_worth_rebalancing,
-    is_worth_stealing_while_busy,
+    Backlog, LEAST_COLD, Staff, StealConfig, UNIT_FACTOR, can_help, choose_victim,
+    is_worth_crossing, is_worth_rebalancing, is_worth_stealing_while_busy,
 };
 pub use table_id::TableId;
 pub use time::Time;

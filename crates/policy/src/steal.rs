@@ -3,8 +3,8 @@
 //! 1. A core runs what is in its own queue.
 //! 2. If that is empty, it takes from a sibling of its domain, whose cache is its own.
 //! 3. Only if its domain has nothing waiting does it look elsewhere, and then it takes a task only where the tasks wait
-//!    longer for a warm core than a cold cache costs ([`is_worth_crossing`]), and only if its domain can do without it
-//!    ([`has_surplus_worker`], [`can_donate`]).
+//!    longer for a warm core than a cold cache costs ([`is_worth_crossing`]), and only if its domain's own tables need
+//!    few workers ([`can_help`]).
 //!
 //! Waits and prices are times. A table's mean service time stands for each of its waiting tasks.
 
@@ -45,8 +45,7 @@ settings! {
         /// Default 3 ms: one core fills an L3 of 32 MiB in that time at 11 GB/s.
         #[doc(hidden)]
         pub cold_limit: Duration = Duration::from_millis(3),
-        /// A task that has waited this long may be taken whatever the price, also by a worker that its domain would
-        /// rather keep ([`can_donate`]).
+        /// A task that has waited this long may be taken whatever the price.
         ///
         /// Default 4 ms. Together with the interval of the timed look (2 ms) it bounds how long a task waits while a
         /// worker that may run it idles.
@@ -212,60 +211,27 @@ pub struct Staff {
     pub at_home: u32,
 }
 
-/// Whether a domain can do without one of its idle workers, so that its own tables hardly notice.
+/// Whether a domain's idle workers may help others: at most a quarter of its workers, rounded up, run tasks of its own
+/// tables.
 ///
-/// It keeps one more than the square root of the workers at home: a load that needs `n` workers on average needs about
-/// `sqrt(n)` more now and then (square-root staffing; Halfin and Whitt, Operations Research 29, 1981). A domain of one
-/// worker sends it if it is idle.
+/// Once its own tables take longer, because what it takes from others evicts them, more of its workers are at home, and
+/// it helps no more. A larger part serves lists that half fill the machine worse, a smaller one leaves more to wait
+/// (modelled; results/lab/2026-11/rules.md).
 ///
 /// ```
-/// use chiplet_policy::{Staff, has_surplus_worker};
-/// assert!(has_surplus_worker(&Staff { workers: 8, idle: 8, at_home: 0 }));
-/// assert!(!has_surplus_worker(&Staff { workers: 8, idle: 1, at_home: 0 }));
-/// assert!(!has_surplus_worker(&Staff { workers: 8, idle: 3, at_home: 5 }));
-/// assert!(has_surplus_worker(&Staff { workers: 1, idle: 1, at_home: 0 }));
+/// use chiplet_policy::{Staff, can_help};
+/// assert!(can_help(&Staff { workers: 8, idle: 6, at_home: 2 }));
+/// assert!(!can_help(&Staff { workers: 8, idle: 5, at_home: 3 }));
+/// assert!(can_help(&Staff { workers: 1, idle: 1, at_home: 0 }));
 /// ```
-pub fn has_surplus_worker(staff: &Staff) -> bool {
-    match staff.workers {
-        1 => staff.idle == 1,
-        _ => staff.idle > 1 + staff.at_home.isqrt(),
-    }
-}
-
-/// Whether a domain sends an idle worker for a task that has waited too long ([`StealConfig::max_wait`]), although it
-/// would rather keep it: at most half of its workers are busy with its own tasks.
-pub fn can_donate(staff: &Staff) -> bool {
-    staff.idle > 0 && 2 * staff.at_home <= staff.workers
+pub fn can_help(staff: &Staff) -> bool {
+    staff.idle > 0 && staff.at_home <= staff.workers.div_ceil(4)
 }
 
 /// How many times the price of a cold cache is paid where memory is of another socket. Lines come from there in 199 ns
 /// instead of 110 (Genoa): a task that takes twice as long on a cold cache near its memory takes up to 3.6 times as
 /// long on one that is far, so it loses 2.6 times as much.
 pub(crate) const FAR_PRICE: u32 = 3;
-
-/// How many groups are near enough to help a group as soon as they can spare a worker: the first so many of its
-/// [nearest](crate::group::PublishedLoads::nearest). What it lends them stays with the same few caches.
-///
-/// If all groups helped at once, what goes to them would be cold everywhere and evict there what their own tables need.
-/// On 12 CCDs that were half idle the hot set moved; the new hot tables' home lacked 2 % of its time, and with
-/// everybody's help the machine was full, with tails a hundred times as long (modelled;
-/// results/lab/2026-11/simulation.md).
-pub const NEAR: usize = 2;
-
-/// Whether a domain's own tables use so little of it that it may help domains that are not [near](NEAR): a quarter of
-/// its workers at most.
-///
-/// Once its own tables take longer, because what it takes from others evicts them, more of its workers are at home, and
-/// it helps no more.
-///
-/// ```
-/// use chiplet_policy::{Staff, can_help_far};
-/// assert!(can_help_far(&Staff { workers: 8, idle: 6, at_home: 2 }));
-/// assert!(!can_help_far(&Staff { workers: 8, idle: 5, at_home: 3 }));
-/// ```
-pub fn can_help_far(staff: &Staff) -> bool {
-    4 * staff.at_home <= staff.workers
-}
 
 /// Which of several queues that are worth crossing for to take from. `waits` gives each with the time that its last
 /// task would wait, nearest first.

@@ -41,7 +41,8 @@ pub enum Attempt {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StealOrder {
     stage: Stage,
-    standing: Standing,
+    /// It runs another group's task, or has not looked at home since.
+    away: bool,
     /// It has stayed awake for a while since it last found something: next it sleeps.
     spun: bool,
     /// It has joined the sleepers and not left them itself; it may have been taken off.
@@ -59,22 +60,9 @@ enum Stage {
     JoinAgain,
     Spin,
     Rest,
-    /// It is listed among the sleepers, and may go to other groups.
-    Listed {
-        spares: bool,
-    },
+    /// It is listed among the sleepers, and may help other groups.
+    Listed,
     Park,
-}
-
-/// Which group a worker runs tasks of.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Standing {
-    #[default]
-    Home,
-    /// Another's.
-    Away,
-    /// It has come back from another group's task and found nothing at home since.
-    Returned,
 }
 
 impl StealOrder {
@@ -131,14 +119,10 @@ impl StealOrder {
                     self.stage = Stage::Park;
                     return Attempt::Rest;
                 }
-                Stage::Listed { spares } => {
+                Stage::Listed => {
                     self.stage = Stage::Park;
                     // Tasks that are worth crossing for come before what others have started: they have waited.
-                    match victim(loads, own) {
-                        Some(group) => return Attempt::Cross(group),
-                        None if spares => return Attempt::JoinAway,
-                        None => {}
-                    }
+                    return victim(loads, own).map_or(Attempt::JoinAway, Attempt::Cross);
                 }
                 Stage::Park => return Attempt::Park,
             }
@@ -171,52 +155,31 @@ impl StealOrder {
 
     /// The worker has been asleep. Whoever woke it has work for it, or will have in a moment.
     pub fn wakes(&mut self) {
-        if self.standing == Standing::Returned {
-            self.standing = Standing::Home;
-        }
         self.found();
     }
 
     /// The worker looks at its own queue. True if it comes back from another group's task.
     #[inline]
     pub fn returns(&mut self) -> bool {
-        let returns = self.is_away();
-        if returns {
-            self.standing = Standing::Returned;
-        }
-        returns
-    }
-
-    /// The worker has found a task of its own group.
-    #[inline]
-    pub fn stays(&mut self) {
-        self.standing = Standing::Home;
-    }
-
-    /// Whether it has come back from another group's task and found nothing at home since.
-    pub fn has_returned(&self) -> bool {
-        self.standing == Standing::Returned
+        std::mem::take(&mut self.away)
     }
 
     /// The worker runs another group's task now. True if it did not before: its group is told.
     pub fn goes_away(&mut self) -> bool {
-        let goes = !self.is_away();
-        self.standing = Standing::Away;
-        goes
+        !std::mem::replace(&mut self.away, true)
     }
 
     /// Whether the worker runs another group's task, or has not looked at home since.
     #[inline]
     pub fn is_away(&self) -> bool {
-        self.standing == Standing::Away
+        self.away
     }
 
-    /// The worker has joined the sleepers unless the queue is `closed`; it may cross if it `goes`, and take part in
-    /// what others have started if its group `spares` it.
-    pub fn lists(&mut self, goes: bool, spares: bool, closed: bool) {
+    /// The worker has joined the sleepers unless the queue is `closed`; it may help other groups if it `helps`.
+    pub fn lists(&mut self, helps: bool, closed: bool) {
         self.listed = !closed;
-        self.stage = match goes {
-            true => Stage::Listed { spares },
+        self.stage = match helps {
+            true => Stage::Listed,
             false => Stage::Park,
         };
     }
@@ -233,16 +196,15 @@ pub fn victim(loads: &impl PublishedLoads, own: usize) -> Option<usize> {
         return None;
     }
     let nearest = loads.nearest(own).iter().copied();
-    let overloaded =
-        nearest.filter(|&group| loads.is_overloaded_for(group, own) && loads.may_help(own, group));
+    let overloaded = nearest.filter(|&group| loads.is_overloaded_for(group, own));
     // Of queues with nothing but bulk tasks, the nearest.
     let wait = |group| loads.wait(group, Class::Interactive, Pace::Backlogged);
     choose_victim(overloaded.map(|group| (group, wait(group))))
 }
 
 /// Calls up to `wanted` workers to the help of `group`, of the [nearest](PublishedLoads::nearest) groups that have some
-/// to spare and [may help](PublishedLoads::may_help) it; returns how many came. `call` wakes one of a group. One group
-/// may have several, so it is asked until it lends none.
+/// to spare; returns how many came. `call` wakes one of a group. One group may have several, so it is asked until it
+/// lends none.
 pub fn call_helpers<C, F: PublishedLoads>(
     caller: &mut C,
     loads: impl Fn(&C) -> &F,
@@ -256,7 +218,7 @@ pub fn call_helpers<C, F: PublishedLoads>(
         let mut others = seen.nearest(group).iter().copied().enumerate().skip(at);
         // Also for units of a scan, for which another socket is not called: it joins if it comes by.
         let worth = |other| !seen.nearest(group).is_far(other) || seen.is_overloaded_far(group);
-        let helps = |other| seen.is_spare(other) && seen.may_help(other, group) && worth(other);
+        let helps = |other| seen.is_spare(other) && worth(other);
         let Some((next, other)) = others.find(|&(_, other)| helps(other)) else {
             break;
         };
@@ -267,29 +229,6 @@ pub fn call_helpers<C, F: PublishedLoads>(
         }
     }
     called
-}
-
-/// Calls up to `wanted` workers of groups that would rather keep them to the help of `group`, for a task that is
-/// overdue: one of each of the nearest that [may help](PublishedLoads::may_help) it. `call` wakes one of a group, if it
-/// lends any.
-pub fn call_lenders<C, F: PublishedLoads>(
-    caller: &mut C,
-    loads: impl Fn(&C) -> &F,
-    group: usize,
-    wanted: usize,
-    call: impl Fn(&mut C, usize) -> bool,
-) {
-    let mut called = 0;
-    for at in 0..loads(caller).nearest(group).len() {
-        if called >= wanted {
-            return;
-        }
-        let seen = loads(caller);
-        let other = seen.nearest(group)[at];
-        if seen.may_help(other, group) {
-            called += usize::from(call(caller, other));
-        }
-    }
 }
 
 /// A busy worker's looks at other groups' queues.

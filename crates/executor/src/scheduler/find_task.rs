@@ -6,7 +6,6 @@ use chiplet_policy::steal_order::Attempt;
 use chiplet_policy::{LeftHome, StealLevel, Time, steal_order};
 
 use super::groups::shown;
-use super::parkers::Call;
 use super::{Found, Invite, Local, Scheduler};
 use crate::sync::{LINGERS, Step, left_out, now, pause};
 
@@ -251,7 +250,6 @@ impl<T, U: Invite> FindTask<'_, T, U> {
             Take::OffDuty => Near::OffDuty,
             Take::Nothing => Near::Nothing,
             Take::Task { task, calls } => {
-                local.steal_order.stays();
                 if calls {
                     scheduler.call_help(local.group, 1);
                 }
@@ -291,19 +289,10 @@ impl<T, U: Invite> FindTask<'_, T, U> {
     pub(super) fn rest(&mut self) -> Resting<T, U> {
         let closed = {
             let mut state = self.scheduler.hold(self.local.group);
-            let overdue = self
-                .scheduler
-                .parkers
-                .is_called_for_overdue(self.local.worker);
-            let returned = self.local.steal_order.has_returned();
-            match state.rest(self.local.worker, returned, overdue) {
+            match state.rest(self.local.worker) {
                 Rest::LookAgain => return Resting::LookAgain,
-                Rest::Listed {
-                    goes,
-                    spares,
-                    closed,
-                } => {
-                    self.local.steal_order.lists(goes, spares, closed);
+                Rest::Listed { helps, closed } => {
+                    self.local.steal_order.lists(helps, closed);
                     closed
                 }
             }
@@ -400,7 +389,7 @@ impl<T, U: Invite> FindTask<'_, T, U> {
         self.go_away();
         // Stealing makes the group spare as going to sleep does, so it looks at all queues as `rest` does.
         if self.choose_victim().is_some() {
-            self.scheduler.call_helper(self.local.group, Call::Help);
+            self.scheduler.call_helper(self.local.group);
         }
         let level = StealLevel::Away(LeftHome::StolenByIdle);
         Resting::Found(Found::Task(task, level))

@@ -23,8 +23,6 @@ pub(crate) struct Groups<T> {
     cores: Arc<FreeCores>,
     /// Groups with a worker to spare.
     spare: GroupSet,
-    /// Groups that may help others that are far.
-    free: GroupSet,
     /// Groups whose queue is worth crossing for.
     pub(super) overloaded: GroupSet,
     /// Those of them that are that for workers of another socket.
@@ -51,7 +49,6 @@ impl<T> Groups<T> {
             .collect();
         Self {
             spare: GroupSet::new(list.len()),
-            free: GroupSet::new(list.len()),
             overloaded: GroupSet::new(list.len()),
             overloaded_far: GroupSet::new(list.len()),
             list,
@@ -118,7 +115,7 @@ impl<T> Groups<T> {
             }
         }
         // Not written unless they change: their cache lines are read with every task, by clients and workers.
-        if !(unpublished.overloaded || unpublished.free || unpublished.spare) {
+        if !(unpublished.overloaded || unpublished.spare) {
             return;
         }
         let load = state.published_load();
@@ -129,7 +126,6 @@ impl<T> Groups<T> {
                 load.overloaded_far,
             ),
             (unpublished.overloaded, &self.overloaded, load.overloaded),
-            (unpublished.free, &self.free, load.free),
             (unpublished.spare, &self.spare, load.spare),
         ] {
             match is_in {
@@ -251,10 +247,6 @@ impl<T> PublishedLoads for Groups<T> {
 
     fn is_spare(&self, group: usize) -> bool {
         self.spare.contains(group)
-    }
-
-    fn is_free(&self, group: usize) -> bool {
-        self.free.contains(group)
     }
 
     fn groups(&self) -> usize {

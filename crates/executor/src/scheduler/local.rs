@@ -88,7 +88,6 @@ impl<U> Local<U> {
     pub(super) fn goes_on(&mut self, run: Run) {
         let ended = std::mem::replace(&mut self.run, run);
         self.ended.push(ended);
-        self.steal_order.stays();
     }
 
     /// Says that it is `now`: when a task has ended, to which others have given time besides (`helped`), and which has

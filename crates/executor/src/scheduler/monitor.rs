@@ -14,11 +14,11 @@
 //! empty. A push that leaves its task waiting wakes it ([`Monitor::arm`]). Both sides write, fence and read, so one of
 //! them sees the other: the pusher writes `queued` and reads `armed`, the thread writes `armed` and reads `queued`.
 
+use chiplet_policy::Time;
 use chiplet_policy::group::{LOOK, PublishedLoads};
-use chiplet_policy::{Time, steal_order};
 
 use super::Scheduler;
-use super::parkers::{Call, Parker};
+use super::parkers::Parker;
 use crate::sync::atomic::{AtomicBool, Ordering, fence};
 use crate::sync::{Step, left_out, now};
 
@@ -111,22 +111,8 @@ impl<T, U> Scheduler<T, U> {
             {
                 self.parkers.unpark(worker);
             }
-            let called = match looked.wanted {
-                0 => 0,
-                wanted => self.call_help(group, wanted),
-            };
-            if looked.overdue && called < looked.wanted {
-                // No more groups have workers to spare, so some lend one that they would rather keep.
-                let (mut scheduler, left) = (self, looked.wanted - called);
-                let call =
-                    |scheduler: &mut &Self, other| scheduler.call_helper(other, Call::Overdue);
-                steal_order::call_lenders(
-                    &mut scheduler,
-                    |scheduler| &scheduler.groups,
-                    group,
-                    left,
-                    call,
-                );
+            if looked.wanted > 0 {
+                self.call_help(group, looked.wanted);
             }
             if looked.searches {
                 clear(group);

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use crossbeam_utils::CachePadded;
 
-use crate::sync::atomic::{AtomicU8, Ordering};
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Condvar, Mutex};
 
 /// One thread's bed: a token that `unpark` leaves and `park` consumes, so a wake-up before the park is kept.
@@ -42,26 +42,14 @@ impl Parker {
     }
 }
 
-/// What a worker is woken for besides work of its own group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(super) enum Call {
-    None = 0,
-    /// To help another group, if its own can spare it.
-    Help,
-    /// To help another group whose oldest task has waited too long.
-    Overdue,
-}
-
 /// One for each thread.
 pub(super) struct Parkers(Box<[ThreadParker]>);
 
 #[derive(Default)]
 struct ThreadParker {
     parker: CachePadded<Parker>,
-    /// A [`Call`]: it was woken to help another group and has not found work there yet. Whoever is diverted passes the
-    /// call on.
-    call: AtomicU8,
+    /// It was called to help another group and has not found work there yet. Whoever is diverted passes the call on.
+    is_called: AtomicBool,
 }
 
 impl Parkers {
@@ -87,28 +75,21 @@ impl Parkers {
         self.0[thread].parker.take_token()
     }
 
-    /// Says what `thread` is woken for. Under the lock of its group: it may be awake already, and next asks for work of
-    /// its own.
-    pub(super) fn call(&self, thread: usize, call: Call) {
-        self.0[thread].call.store(call as u8, Ordering::Release);
+    /// Says that `thread` is woken to help another group. Under the lock of its own: it may be awake already, and next
+    /// asks for work of its own.
+    pub(super) fn call(&self, thread: usize) {
+        self.0[thread].is_called.store(true, Ordering::Release);
     }
 
     /// Whether `thread` has a call that it has not answered.
     #[inline]
     pub(super) fn is_called(&self, thread: usize) -> bool {
-        self.0[thread].call.load(Ordering::Acquire) != Call::None as u8
-    }
-
-    /// Whether `thread` has been called for a task that is overdue.
-    pub(super) fn is_called_for_overdue(&self, thread: usize) -> bool {
-        self.0[thread].call.load(Ordering::Acquire) == Call::Overdue as u8
+        self.0[thread].is_called.load(Ordering::Acquire)
     }
 
     /// Takes the call that `thread` has not answered: it has found work elsewhere, which answers any, or passes it on.
     /// Until then the call stands, as it may yet find work at home. False: there is none.
     pub(super) fn take_call(&self, thread: usize) -> bool {
-        let call = &self.0[thread].call;
-        let none = Call::None as u8;
-        self.is_called(thread) && call.swap(none, Ordering::AcqRel) != none
+        self.is_called(thread) && self.0[thread].is_called.swap(false, Ordering::AcqRel)
     }
 }

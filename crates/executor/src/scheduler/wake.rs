@@ -5,7 +5,6 @@ use chiplet_policy::queue::Underway;
 use chiplet_policy::{TableId, Time, steal_order};
 
 use super::groups::shown;
-use super::parkers::Call;
 use super::{Invite, Local, Pace, Refusal, Scheduler, Terms};
 use crate::sync::atomic::{Ordering, fence};
 use crate::sync::{Step, left_out};
@@ -104,7 +103,7 @@ impl<T, U> Scheduler<T, U> {
             return 0;
         }
         let mut scheduler = self;
-        let call = |scheduler: &mut &Self, other| scheduler.call_helper(other, Call::Help);
+        let call = |scheduler: &mut &Self, other| scheduler.call_helper(other);
         steal_order::call_helpers(
             &mut scheduler,
             |scheduler| &scheduler.groups,
@@ -114,15 +113,14 @@ impl<T, U> Scheduler<T, U> {
         )
     }
 
-    /// Wakes a sleeper of `group` to help elsewhere, if the group can spare it; for a task that is overdue
-    /// ([`Call::Overdue`]) also if it would rather not.
-    pub(super) fn call_helper(&self, group: usize, call: Call) -> bool {
+    /// Wakes a sleeper of `group` to help elsewhere, if the group can spare it.
+    pub(super) fn call_helper(&self, group: usize) -> bool {
         let sleeper = {
             let mut state = self.hold(group);
-            let sleeper = state.lend(call == Call::Overdue);
+            let sleeper = state.lend();
             // Under the lock: the worker may be awake already, and next asks for work of its own.
             if let Some(worker) = sleeper {
-                self.parkers.call(worker, call);
+                self.parkers.call(worker);
             }
             sleeper
         };
@@ -134,7 +132,7 @@ impl<T, U> Scheduler<T, U> {
     /// Wakes a sleeper of `group` if another group's work is worth crossing for.
     pub(super) fn call_helper_if_needed(&self, group: usize) {
         if steal_order::victim(&self.groups, group).is_some() {
-            self.call_helper(group, Call::Help);
+            self.call_helper(group);
         }
     }
 

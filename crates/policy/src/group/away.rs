@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{Cover, Group};
+use crate::Time;
 use crate::queue::{Moved, Run};
-use crate::{Time, can_donate};
 
 /// Between two timed looks: half of the default bound on a task's wait
 /// ([`StealConfig::max_wait`](crate::StealConfig::max_wait)).
@@ -19,8 +19,6 @@ pub struct Looked {
     pub wake: Option<usize>,
     /// Workers of other groups that are wanted: as many as tasks wait, if the queue is worth crossing for.
     pub wanted: usize,
-    /// A task has waited for too long, so groups that would rather keep their workers lend some.
-    pub overdue: bool,
     /// The queue has refused tasks, and is to be searched for dead ones ([`Group::search`]).
     pub searches: bool,
 }
@@ -40,11 +38,9 @@ impl<T> Group<T> {
         self.show_spare();
     }
 
-    /// A sleeper for another group, if this one can spare it; for a task there that is `overdue` also if it would
-    /// rather not.
-    pub fn lend(&mut self, overdue: bool) -> Option<usize> {
-        let lends = overdue && self.queue.is_empty() && can_donate(&self.staff());
-        match self.load.spare || lends {
+    /// A sleeper for another group, if this one can spare it.
+    pub fn lend(&mut self) -> Option<usize> {
+        match self.load.spare {
             true => self.wake_one(),
             false => None,
         }
@@ -65,7 +61,6 @@ impl<T> Group<T> {
             } else {
                 0
             },
-            overdue: outlook.backlog.age >= self.prices.max_wait,
             searches: self.search.is_due(now),
         }
     }

@@ -16,7 +16,7 @@
 //! let mut group = Group::new(crossing, Discipline::for_workers(2), 0..2);
 //! // Both workers have nothing to do; a task wakes the one that slept shortest.
 //! for worker in 0..2 {
-//!     assert!(matches!(group.rest(worker, false, false), Rest::Listed { .. }));
+//!     assert!(matches!(group.rest(worker), Rest::Listed { .. }));
 //! }
 //! let came = Time::from_nanos(5_000);
 //! let pushed = group.push(TableId::default(), &Terms::default(), "a query", came).unwrap();
@@ -34,7 +34,7 @@ use chiplet_table::Class;
 
 use crate::queue::{Discipline, Pace, Parts, Queue, Refusal, Run, Terms};
 use crate::steal::{FAR_PRICE, Prices};
-use crate::{Staff, TableId, Time, can_donate, can_help_far, has_surplus_worker};
+use crate::{Staff, TableId, Time, can_help};
 pub use away::{LOOK, Looked};
 pub use published_load::{Crossing, Next, PublishedLoad, PublishedLoads, Unpublished};
 use search::{STEPS, Search};
@@ -103,10 +103,8 @@ pub enum Rest {
     LookAgain,
     /// It sleeps, as far as its group knows: it makes a last look at what is elsewhere, and parks.
     Listed {
-        /// It may cross to another group.
-        goes: bool,
-        /// Its group can do without it, so it may also take part in what others have started.
-        spares: bool,
+        /// It may help other groups.
+        helps: bool,
         /// The queue is closed: nobody calls it any more.
         closed: bool,
     },
@@ -240,9 +238,8 @@ impl<T> Group<T> {
         self.spinning -= 1;
     }
 
-    /// A worker without work joins the sleepers. It has come back from another group's task and found nothing since if
-    /// it has `returned`; it was woken for a task elsewhere that is `overdue`.
-    pub fn rest(&mut self, worker: usize, returned: bool, overdue: bool) -> Rest {
+    /// A worker without work joins the sleepers.
+    pub fn rest(&mut self, worker: usize) -> Rest {
         if !self.queue.is_empty() || self.is_off(worker) {
             return Rest::LookAgain;
         }
@@ -251,12 +248,8 @@ impl<T> Group<T> {
             self.sleepers.push(worker);
             self.show_spare();
         }
-        // Lent for a task that had waited too long: it stays away until it is wanted at home, or not away.
-        let lent = returned && can_donate(&self.staff());
-        let spares = self.load.spare || closed;
         Rest::Listed {
-            goes: spares || lent || overdue,
-            spares,
+            helps: self.load.spare || closed,
             closed,
         }
     }
@@ -410,8 +403,7 @@ impl<T> Group<T> {
         (overloaded && !before.0) || (overloaded_far && !before.1)
     }
 
-    /// Sets whether the group has workers to spare: a sleeper that it can do without, and nothing queued; and whether
-    /// it may help groups that are far.
+    /// Sets whether the group has workers to spare: a sleeper that may help others, and nothing queued.
     #[inline]
     fn show_spare(&mut self) {
         if self.crossing.is_possible() {
@@ -420,13 +412,8 @@ impl<T> Group<T> {
     }
 
     fn set_spare(&mut self) {
-        let staff = self.staff();
-        let spare = self.queue.is_empty() && has_surplus_worker(&staff);
+        let spare = self.queue.is_empty() && can_help(&self.staff());
         self.unpublished.spare |= std::mem::replace(&mut self.load.spare, spare) != spare;
-        if self.crossing.has_far() {
-            let free = can_help_far(&staff);
-            self.unpublished.free |= std::mem::replace(&mut self.load.free, free) != free;
-        }
     }
 
     /// How the group's own need of its workers stands. Those that spin count as at work: they are about to be.

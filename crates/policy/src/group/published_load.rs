@@ -6,7 +6,7 @@ use chiplet_table::Class;
 
 use crate::queue::Pace;
 use crate::steal::FAR_PRICE;
-use crate::{NEAR, Neighbours, StealConfig, Time};
+use crate::{Neighbours, StealConfig, Time};
 
 /// When work may leave its group; the same for all groups of an executor.
 #[derive(Clone, Copy, Debug)]
@@ -22,12 +22,6 @@ impl Crossing {
     #[inline]
     pub fn is_possible(&self) -> bool {
         self.groups > 1
-    }
-
-    /// Whether a group has others that are not near enough to help it as soon as they can ([`NEAR`]).
-    #[inline]
-    pub fn has_far(&self) -> bool {
-        self.groups > NEAR + 1
     }
 
     /// Whether tasks may go from domain to domain at a price.
@@ -50,11 +44,8 @@ pub struct PublishedLoad {
     pub overloaded: bool,
     /// It is that for workers of another socket, too, who pay three times the price ([`PublishedLoads::price_on`]).
     pub overloaded_far: bool,
-    /// There is an idle worker that the group can do without.
+    /// There is an idle worker that may help others.
     pub spare: bool,
-    /// Its own tables use so little of it that it may help groups that are far. Known where
-    /// [there are](Crossing::has_far) such groups.
-    pub free: bool,
 }
 
 /// The task that is next in a queue.
@@ -76,8 +67,6 @@ pub struct Unpublished {
     pub overloaded: bool,
     /// [`PublishedLoad::spare`].
     pub spare: bool,
-    /// [`PublishedLoad::free`].
-    pub free: bool,
 }
 
 /// The groups of an executor as they see each other: a little old.
@@ -106,11 +95,8 @@ pub trait PublishedLoads {
     /// Whether any queue is worth crossing for.
     fn is_any_overloaded(&self) -> bool;
 
-    /// Whether `group` has an idle worker that it can do without.
+    /// Whether `group` has an idle worker that may help others.
     fn is_spare(&self, group: usize) -> bool;
-
-    /// Whether `group` may help groups that are far ([`PublishedLoad::free`]).
-    fn is_free(&self, group: usize) -> bool;
 
     /// How many groups there are.
     fn groups(&self) -> usize;
@@ -145,11 +131,5 @@ pub trait PublishedLoads {
             true => FAR_PRICE * self.price(group),
             false => self.price(group),
         }
-    }
-
-    /// Whether workers of `group` may help `other`: it is one of the few that are [near](NEAR) to that, or free.
-    fn may_help(&self, group: usize, other: usize) -> bool {
-        let near = self.nearest(other).iter().take(NEAR);
-        near.copied().any(|helper| helper == group) || self.is_free(group)
     }
 }

@@ -28,7 +28,7 @@ impl Sockets {
         let group = |group: usize| {
             let workers = group..group + 1;
             let mut state = Group::new(crossing, Discipline::for_workers(1), workers);
-            let _ = state.rest(group, false, false);
+            let _ = state.rest(group);
             let _ = state.unpublished();
             state
         };
@@ -118,11 +118,6 @@ impl PublishedLoads for Sockets {
 
     fn is_spare(&self, group: usize) -> bool {
         self.load(group).spare
-    }
-
-    /// Whether far groups are hardly used is another rule.
-    fn is_free(&self, _: usize) -> bool {
-        true
     }
 
     fn groups(&self) -> usize {

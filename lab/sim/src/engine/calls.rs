@@ -3,7 +3,6 @@
 use chiplet_policy::group::{LOOK, PublishedLoads};
 use chiplet_policy::{Time, steal_order};
 
-use super::group::Call;
 use super::timeline::Event;
 use super::{Doing, Engine};
 
@@ -34,25 +33,25 @@ impl Engine<'_> {
         woken.len()
     }
 
-    /// Wakes a sleeper of a group to help elsewhere, if the group can spare or has to lend it.
-    pub(super) fn call_helper(&mut self, group: usize, call: Call) -> bool {
-        let sleeper = self.groups[group].state.lend(call == Call::Overdue);
+    /// Wakes a sleeper of a group to help elsewhere, if the group can spare it.
+    pub(super) fn call_helper(&mut self, group: usize) -> bool {
+        let sleeper = self.groups[group].state.lend();
         let Some(worker) = sleeper else { return false };
-        self.workers[worker].call = call;
+        self.workers[worker].called = true;
         self.wake(worker);
         true
     }
 
     /// Wakes up to `wanted` sleeping workers of other groups that can spare them; returns how many that were.
     pub(super) fn call_help(&mut self, group: usize, wanted: usize) -> usize {
-        let call = |engine: &mut Self, other| engine.call_helper(other, Call::Help);
+        let call = |engine: &mut Self, other| engine.call_helper(other);
         steal_order::call_helpers(self, |engine| &engine.groups, group, wanted, call)
     }
 
     /// A worker that was called to help another group has found work at home, or nothing: somebody else is called in
     /// its place, if there is still need.
     pub(super) fn pass_on(&mut self, worker: usize) {
-        if std::mem::take(&mut self.workers[worker].call) == Call::None {
+        if !std::mem::take(&mut self.workers[worker].called) {
             return;
         }
         let own = self.workers[worker].group;
@@ -104,15 +103,8 @@ impl Engine<'_> {
         if let Some(worker) = looked.wake {
             self.wake(worker);
         }
-        let called = match looked.wanted {
-            0 => 0,
-            wanted => self.call_help(group, wanted),
-        };
-        if looked.overdue && called < looked.wanted {
-            // No more groups have workers to spare, so some lend one that they would rather keep.
-            let call = |engine: &mut Self, other| engine.call_helper(other, Call::Overdue);
-            let left = looked.wanted - called;
-            steal_order::call_lenders(self, |engine| &engine.groups, group, left, call);
+        if looked.wanted > 0 {
+            self.call_help(group, looked.wanted);
         }
         if looked.searches {
             self.purge(group);

@@ -18,17 +18,6 @@ pub(super) struct Group {
     pub(super) open: Vec<Shared>,
 }
 
-/// Why a worker was woken besides for work of its own group.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Call {
-    #[default]
-    None,
-    /// To help another group.
-    Help,
-    /// The same, for a task that has waited too long.
-    Overdue,
-}
-
 pub(super) struct Groups {
     list: Vec<Group>,
     nearest: Vec<Neighbours>,
@@ -44,7 +33,7 @@ impl Group {
     ) -> Self {
         let mut state = group::Group::new(crossing, discipline, workers.clone());
         for worker in workers.clone().rev() {
-            let _ = state.rest(worker, false, false);
+            let _ = state.rest(worker);
         }
         Self {
             domain,
@@ -112,10 +101,6 @@ impl PublishedLoads for Groups {
 
     fn is_spare(&self, group: usize) -> bool {
         self[group].state.published_load().spare
-    }
-
-    fn is_free(&self, group: usize) -> bool {
-        self[group].state.published_load().free
     }
 
     fn groups(&self) -> usize {

@@ -68,7 +68,7 @@ use chiplet_workload::traffic::{Stream, Traffic};
 use crate::outcome::Outcome;
 use balance::{Balancer, Means};
 use clients::Clients;
-use group::{Call, Group, Groups};
+use group::{Group, Groups};
 use hardware::Hardware;
 use meter::Meter;
 use queries::{Known, Queries};
@@ -143,7 +143,7 @@ struct Worker {
     /// The group that it last took a task from besides its own, and what it ran of it.
     away: Option<(usize, Run)>,
     /// Woken to help another group, and has found no work there yet.
-    call: Call,
+    called: bool,
     steal_order: StealOrder,
     /// Where it is in its unit.
     cursor: Cursor,
@@ -191,7 +191,7 @@ impl<'a> Engine<'a> {
         let stream = stream.map(|traffic| traffic.stream().expect("a recipe's values are checked"));
         let mut workers = Vec::new();
         let mut asleep = StealOrder::default();
-        asleep.lists(false, false, false);
+        asleep.lists(false, false);
         let mut groups: Vec<Group> = Vec::new();
         let per_group = |cores: usize| match scenario.strategy.routing {
             Routing::Home => cores,
@@ -228,7 +228,7 @@ impl<'a> Engine<'a> {
                         doing: Doing::Idle(0),
                         run: Run::default(),
                         away: None,
-                        call: Call::None,
+                        called: false,
                         steal_order: asleep,
                         cursor: Cursor::default(),
                     });

@@ -8,7 +8,6 @@ use chiplet_policy::queue::Run;
 use chiplet_policy::steal_order::Attempt;
 use chiplet_policy::{LeftHome, StealLevel, steal_order};
 
-use super::group::Call;
 use super::timeline::Event;
 use super::{Doing, Engine};
 
@@ -171,7 +170,6 @@ impl Engine<'_> {
         let Take::Task { task, calls } = taken else {
             return false;
         };
-        state.steal_order.stays();
         if calls {
             self.call_help(group, 1);
         }
@@ -182,16 +180,10 @@ impl Engine<'_> {
     /// Joins the sleepers.
     fn rest(&mut self, worker: usize) {
         let state = &mut self.workers[worker];
-        let (group, overdue) = (state.group, state.call == Call::Overdue);
-        let returned = state.steal_order.has_returned();
-        match self.groups[group].state.rest(worker, returned, overdue) {
+        match self.groups[state.group].state.rest(worker) {
             Rest::LookAgain => state.steal_order.again(),
-            Rest::Listed {
-                goes,
-                spares,
-                closed,
-            } => {
-                state.steal_order.lists(goes, spares, closed);
+            Rest::Listed { helps, closed } => {
+                state.steal_order.lists(helps, closed);
                 state.doing = Doing::Idle(self.timeline.now());
             }
         }
@@ -204,7 +196,7 @@ impl Engine<'_> {
         self.leave_sleepers(worker);
         let joined = self.join(worker, query);
         if joined {
-            self.workers[worker].call = Call::None;
+            self.workers[worker].called = false;
             if self.splits_by_load() {
                 self.go_away(worker);
             }
@@ -238,9 +230,9 @@ impl Engine<'_> {
             return false;
         };
         self.go_away(worker);
-        self.workers[worker].call = Call::None;
+        self.workers[worker].called = false;
         if steal_order::victim(&self.groups, group).is_some() {
-            self.call_helper(group, Call::Help);
+            self.call_helper(group);
         }
         let same = self.groups[victim].domain == self.groups[group].domain;
         let level = if same {

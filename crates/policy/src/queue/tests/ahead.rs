@@ -112,10 +112,7 @@ fn a_worker_takes_its_part_ahead_and_none_while_a_sibling_is_idle() {
     known.takes_ahead(&[1]);
     known.takes_ahead(&[]);
     let mut known = Known::new(2);
-    assert!(matches!(
-        known.group.rest(1, false, false),
-        Rest::Listed { .. }
-    ));
+    assert!(matches!(known.group.rest(1), Rest::Listed { .. }));
     known.push_short(0..12);
     known.takes_ahead(&[]);
 }
