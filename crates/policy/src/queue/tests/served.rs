@@ -406,7 +406,12 @@ fn a_flood_is_known_as_soon_as_one_of_its_tasks_has_ended_though_no_other_comes(
     bench.push(1, 300);
     assert_eq!(bench.run(micros(2_000)), Some(0));
     assert_eq!(bench.run(micros(2_000)), Some(300));
-    let wait = |pace| bench.queue.outlook(bench.now).wait(Class::Interactive, pace);
+    let wait = |pace| {
+        bench
+            .queue
+            .outlook(bench.now)
+            .wait(Class::Interactive, pace)
+    };
     assert_eq!(wait(Pace::Within), Duration::ZERO);
     assert_eq!(wait(Pace::Backlogged), micros(299 * 2_000));
 }
