@@ -22,7 +22,6 @@ fn domains() -> Vec<DomainSpec> {
     (0..DOMAINS)
         .map(|id| DomainSpec {
             cache_bytes: 32 << 20,
-            node: id / 8,
             package: id / 32,
             ..DomainSpec::new(DomainId(id), CORES)
         })

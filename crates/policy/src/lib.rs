@@ -8,7 +8,7 @@
 //! |---|---|
 //! | what load and traffic has a table? | [`UsageWindows`] |
 //! | how long do queries wait in so busy a domain? | [`predicted_wait`] |
-//! | which domains are a table's homes? | [`assign_homes`], [`hot_cold`], [`assign_home`] give a [`Placement`] |
+//! | which domains are a table's homes? | [`assign_homes`], [`assign_home`] give a [`Placement`] |
 //! | is it time to move tables? | [`Trigger`], [`TriggerConfig`] |
 //! | all of these, kept up to date | [`Planner`] |
 //! | which waiting task is next, which are refused? | [`queue::Queue`] |
@@ -54,7 +54,7 @@ mod window;
 pub use left_home::{LeftHome, StealLevel};
 pub use mapper::{
     Assignment, Balance, Demand, DomainSpec, DomainTally, MapperConfig, PlaceBy, assign_home,
-    assign_homes, balance, hot_cold,
+    assign_homes, balance,
 };
 pub use neighbours::{Neighbours, neighbours, overflow_domains};
 pub use overload::is_too_late;

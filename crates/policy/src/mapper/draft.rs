@@ -1,9 +1,8 @@
 //! A placement in the making: where each table is put, and the load that results.
 //!
-//! Invariant of a [`Draft`]: `load[d]` is the load of everything put on domain `d`, up to floating-point rounding,
-//! `tables[d]` the number of items with a spot there, and `budgets[d]` what those with load ask of its cache.
+//! Invariant of a [`Draft`]: `load[d]` is the load of everything put on domain `d`, up to floating-point rounding, and
+//! `tables[d]` the number of items with a spot there.
 
-use super::budget::Budget;
 use super::item::Item;
 use super::machine::Machine;
 use crate::Homes;
@@ -25,7 +24,6 @@ pub(super) struct Draft<'a> {
     pub(super) spots: Vec<Spot>,
     pub(super) load: Vec<f64>,
     tables: Vec<u32>,
-    budgets: Vec<Budget>,
 }
 
 impl<'a> Draft<'a> {
@@ -36,7 +34,6 @@ impl<'a> Draft<'a> {
             spots: vec![Spot::Nowhere; items.len()],
             load: vec![0.0; machine.len()],
             tables: vec![0; machine.len()],
-            budgets: machine.specs().iter().map(Budget::new).collect(),
         }
     }
 
@@ -46,7 +43,6 @@ impl<'a> Draft<'a> {
         for (domain, load) in shares(item, &spot) {
             self.load[domain] += load;
             self.tables[domain] += 1;
-            self.budgets[domain].take(item);
         }
         self.spots[index] = spot;
     }
@@ -66,7 +62,6 @@ impl<'a> Draft<'a> {
             // Rounding must not leave a load below zero.
             self.load[domain] = (self.load[domain] - load).max(0.0);
             self.tables[domain] -= 1;
-            self.budgets[domain].give_back(item);
         }
     }
 
@@ -110,20 +105,12 @@ impl<'a> Draft<'a> {
         self.load[domain] / self.machine.cores(domain)
     }
 
-    /// The domain that should get an item as a whole: of those whose level with it is at most `near` above the least,
-    /// and not above `most` unless all are, the one that the rules of `budget.rs` choose.
-    pub(super) fn receiver(&self, index: usize, near: f64, most: f64) -> usize {
-        let (item, machine) = (&self.items[index], self.machine);
-        let level = |domain: usize| (self.load[domain] + item.load) / machine.cores(domain);
-        let least = machine.highest(|domain| -level(domain));
-        if !machine.by_time() {
-            return least;
-        }
-        let highest = (level(least) + near).min(most).max(level(least));
-        let rank = |domain: usize| self.budgets[domain].rank(item, machine, domain);
-        let near = (0..machine.len()).filter(|&domain| level(domain) <= highest);
-        let best = near.min_by(|&a, &b| rank(a).cmp(&rank(b)).then(level(a).total_cmp(&level(b))));
-        best.unwrap_or(least)
+    /// The domain whose level is the least with all of an item, which should get it as a whole; the lowest of several.
+    pub(super) fn receiver(&self, index: usize) -> usize {
+        let level = |domain: usize| {
+            (self.load[domain] + self.items[index].load) / self.machine.cores(domain)
+        };
+        self.machine.highest(|domain| -level(domain))
     }
 
     /// Load per core of the busiest domain.

@@ -6,8 +6,7 @@
 //! 3. Tables with several homes shift their weights: no cache goes cold for that.
 //! 4. From each domain above the goal, busiest first, tables go to the domain with the most room until
 //!    it is at or under the goal (`unload`). A receiver is never filled above the goal, so every table moves at most
-//!    once. The choice of table keeps the load moved near the excess that has to go. Where tables are placed by time,
-//!    caches and distances decide between receivers that are about equally busy (`budget`).
+//!    once.
 //! 5. Tables that have to have several homes shift one home at a time from the busiest domain to the one with the most
 //!    room, and then all weights, at most as many times as there are domains.
 //!
@@ -25,13 +24,11 @@ use super::unload::{shift_home, unload};
 const TOLERANCE: f64 = 0.002;
 
 /// The current placement, changed until no domain has more than `goal` load per core; `None` if that cannot be done
-/// this way, or if no table with load has a home to start from. Domains whose levels differ by `near` are equally
-/// busy.
+/// this way, or if no table with load has a home to start from.
 pub(super) fn from_current<'a>(
     items: &'a [Item<'a>],
     machine: &'a Machine,
     goal: f64,
-    near: f64,
 ) -> Option<Draft<'a>> {
     // By rounded weights, or what reaches the goal by a hair now would miss it at the next look, and move again.
     let reached = |draft: &Draft| draft.rounded_peak() <= goal * (1.0 + TOLERANCE);
@@ -40,7 +37,7 @@ pub(super) fn from_current<'a>(
     }
     let mut draft = Draft::new(items, machine);
     draft.keep_at_home(|item| item.load > 0.0);
-    greedy::put_open(&mut draft, true, near);
+    greedy::put_open(&mut draft, true);
     several::put_idle(&mut draft);
     if reached(&draft) {
         return Some(draft);
@@ -49,7 +46,7 @@ pub(super) fn from_current<'a>(
     let split = hottest_first((0..items.len()).filter(is_split).collect(), items);
     several::level(&mut draft, &split);
     if !reached(&draft) {
-        unload(&mut draft, goal, near);
+        unload(&mut draft, goal);
         several::level(&mut draft, &split);
     }
     for _ in 0..machine.len() {

@@ -20,21 +20,18 @@ pub struct DomainSpec {
     pub speed: f64,
     /// Bytes of its last-level cache; 0 if that is not known.
     pub cache_bytes: u64,
-    /// The NUMA node that is local to it.
-    pub node: u32,
     /// Its package (socket).
     pub package: u32,
 }
 
 impl DomainSpec {
-    /// A domain of which nothing else is known, on node 0 of package 0.
+    /// A domain of which nothing else is known, in package 0.
     pub fn new(id: DomainId, cores: u32) -> Self {
         Self {
             id,
             cores,
             speed: 1.0,
             cache_bytes: 0,
-            node: 0,
             package: 0,
         }
     }
@@ -44,7 +41,6 @@ impl DomainSpec {
         Self {
             speed: domain.speed(),
             cache_bytes: domain.cache_bytes,
-            node: domain.node,
             package: domain.package,
             ..Self::new(domain.id, cores)
         }
@@ -90,7 +86,7 @@ pub struct Demand {
     /// homes are spread over all packages. Ignored where tables are placed by traffic.
     pub everywhere: bool,
     /// The least number of homes that it gets whatever its load, or all domains with cores if those are fewer: replicas
-    /// that survive the loss of a home. 0 counts as 1. [`hot_cold`](crate::hot_cold) ignores it.
+    /// that survive the loss of a home. 0 counts as 1.
     pub least_homes: u32,
 }
 

@@ -86,24 +86,6 @@ impl Machine {
         &self.domains[domain]
     }
 
-    /// Whether no domain's cache holds a table of this size.
-    pub(super) fn exceeds_all_caches(&self, size: u64) -> bool {
-        let fits = |spec: &DomainSpec| spec.cache_bytes == 0 || size <= spec.cache_bytes;
-        !self.domains.iter().any(fits)
-    }
-
-    /// 0 within a domain, 1 within a node, 2 within a package, else 3.
-    pub(super) fn distance(&self, a: usize, b: usize) -> u8 {
-        let (one, other) = (self.spec(a), self.spec(b));
-        if a == b {
-            0
-        } else if one.package != other.package {
-            3
-        } else {
-            1 + u8::from(one.node != other.node)
-        }
-    }
-
     /// Its cores, each as much as it is worth.
     pub(super) fn cores(&self, domain: usize) -> f64 {
         self.domains[domain].strength()

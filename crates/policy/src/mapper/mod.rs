@@ -1,23 +1,22 @@
-//! Which domains are home to which tables: the hot-cold greedy, several homes for hot tables, as few moves as balance
-//! allows.
+//! Which domains are home to which tables: hot ones beside cold ones, several homes for the hottest, as few moves as
+//! balance allows.
 //!
 //! [`assign_homes`] decides in four steps:
 //!
 //! 1. **How many homes** each table needs (`several`): one, unless it saturates a domain or has to have more.
-//! 2. **The best balance**: from scratch, the two-ended greedy or hottest first, whichever ends lower (`greedy`).
+//! 2. **The best balance**: from scratch, hottest first (`greedy`).
 //! 3. **The least movement**: from the current placement, only what makes the busiest domain too busy is moved, to
 //!    where there is room (`incremental`, `unload`).
 //! 4. The third wins if its busiest domain is within [`MapperConfig::stay`] of the second's; otherwise the second does.
 //!    So with unchanged load nothing moves.
 //!
 //! A table's *load* is balanced, per core: core-seconds per second, or bytes per second ([`PlaceBy`](crate::PlaceBy)).
-//! By time, a table goes to that one of about equally busy domains whose cache has most room for it (`budget`).
+//! In which package a table's memory is decides only where its several homes go; its memory follows its load (`planner`).
 //!
 //! Everything is deterministic; ties go to the lowest id. The cost is `O(tables * (log tables + domains))` for tables
 //! with one home, and `domains * log domains` for each with several, at most `domains` times if homes shift one at a
 //! time.
 
-mod budget;
 mod draft;
 mod greedy;
 mod incremental;
@@ -68,39 +67,6 @@ impl Balance {
     }
 }
 
-/// The two-ended hot-cold greedy of arXiv 2605.10090, whole tables from scratch.
-///
-/// Tables are sorted by load, which is traffic there. The hottest goes to the domain that is least loaded with it;
-/// then, if it fits under that domain's fair share, the coldest goes to the same domain; and so on with the next
-/// hottest. Tables without load go where the fewest are. On `m` domains of equal size the busiest ends at no more than
-/// `3/2 - 1/(2m)` times the optimum, and there are loads for which it does.
-///
-/// ```
-/// use chiplet_policy::{Demand, DomainSpec, TableId, hot_cold};
-/// use chiplet_topology::DomainId;
-///
-/// let demands: Vec<Demand> = [90.0, 80.0, 20.0, 10.0]
-///     .into_iter()
-///     .zip(0..)
-///     .map(|(load, slot)| Demand::new(TableId { slot, generation: 0 }, load))
-///     .collect();
-/// let domains = [DomainSpec::new(DomainId(0), 8), DomainSpec::new(DomainId(1), 8)];
-/// let assignment = hot_cold(&demands, &domains);
-/// // The hottest with the coldest, the two in the middle together: 100 and 100.
-/// assert_eq!(assignment.homes[&demands[0].table], assignment.homes[&demands[3].table]);
-/// assert_eq!(assignment.balance.imbalance(), 0.0);
-/// ```
-pub fn hot_cold(demands: &[Demand], domains: &[DomainSpec]) -> Assignment {
-    let machine = Machine::new(domains, PlaceBy::Traffic);
-    if machine.is_empty() {
-        return Assignment::default();
-    }
-    let items = gather(demands, &machine, None, |_| 1);
-    let mut draft = greedy::two_ended(&items, &machine);
-    several::put_idle(&mut draft);
-    finish(&draft)
-}
-
 /// Homes for all tables in `demands`, as near to `current` as balance allows; see the module's steps.
 ///
 /// Tables of `current` that are not in `demands` are left out, and its homes on domains that are not in
@@ -108,8 +74,7 @@ pub fn hot_cold(demands: &[Demand], domains: &[DomainSpec]) -> Assignment {
 /// Without domains the assignment is empty.
 ///
 /// With whole tables on `m` domains, the busiest ends at no more than `4/3 - 1/(3m)` times the optimum if they are
-/// equal and `2 - 2/(m + 1)` if they are not, times `1 + stay` if there is a current placement or tables are placed by
-/// time.
+/// equal and `2 - 2/(m + 1)` if they are not, times `1 + stay` if there is a current placement.
 ///
 /// ```
 /// use chiplet_policy::{Demand, DomainSpec, MapperConfig, TableId, assign_homes};
@@ -142,9 +107,10 @@ pub fn assign_homes(
     let items = gather(demands, &machine, current, |item| {
         several::homes_wanted(item, total, &machine, &config)
     });
-    let near = config.stay * machine.mean(total);
-    let (mut fresh, goal) = greedy::from_scratch(&items, &machine, config.stay, near);
-    let draft = incremental::from_current(&items, &machine, goal, near).unwrap_or_else(|| {
+    let mut fresh = Draft::new(&items, &machine);
+    greedy::put_open(&mut fresh, false);
+    let goal = fresh.peak() * (1.0 + config.stay);
+    let draft = incremental::from_current(&items, &machine, goal).unwrap_or_else(|| {
         several::put_idle(&mut fresh);
         fresh
     });

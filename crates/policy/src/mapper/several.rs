@@ -99,8 +99,8 @@ pub(super) fn put_idle(draft: &mut Draft) {
 }
 
 /// As many homes as the item wants: those in `keep`, and of the others those with the lowest `level`; of equals the
-/// nearest to its home, then the lowest. Where each package may have its memory, each gets its part of the homes: one
-/// package's memory would give the bytes of a second for all of them.
+/// lowest. Where each package may have its memory, each gets its part of the homes: one package's memory would give the
+/// bytes of a second for all of them.
 pub(super) fn choose(
     item: &Item,
     keep: &[usize],
@@ -111,8 +111,6 @@ pub(super) fn choose(
     let mut others: Vec<usize> = (0..machine.len())
         .filter(|domain| !keep.contains(domain))
         .collect();
-    let home = item.main_home().filter(|_| machine.by_time());
-    let far = |domain: usize| home.map_or(0, |home| machine.distance(home, domain));
     // As many domains as it wants are in its memory's package, or it needs the others' cores, too.
     let near = |domain: &usize| !item.is_remote(machine.spec(*domain));
     let enough = (0..machine.len()).filter(near).count() >= item.wanted;
@@ -120,7 +118,6 @@ pub(super) fn choose(
     others.sort_by(|&a, &b| {
         (remote(a).cmp(&remote(b)))
             .then(level(a).total_cmp(&level(b)))
-            .then(far(a).cmp(&far(b)))
             .then(a.cmp(&b))
     });
     while homes.len() < item.wanted && !others.is_empty() {

@@ -10,7 +10,7 @@ use super::item::Item;
 use super::several;
 
 /// Moves whole tables until no domain has more than `goal` load per core, or nothing more can go.
-pub(super) fn unload(draft: &mut Draft, goal: f64, near: f64) {
+pub(super) fn unload(draft: &mut Draft, goal: f64) {
     let machine = draft.machine;
     let room = |draft: &Draft, domain: usize| goal * machine.cores(domain) - draft.load[domain];
     let mut overloaded: Vec<usize> = (0..machine.len())
@@ -27,11 +27,7 @@ pub(super) fn unload(draft: &mut Draft, goal: f64, near: f64) {
             };
             tables.remove(&(part, index));
             draft.take_out(index);
-            let receiver = match machine.by_time() {
-                true => draft.receiver(index, near, goal),
-                false => most,
-            };
-            draft.put_on(index, &[receiver]);
+            draft.put_on(index, &[most]);
         }
     }
 }
@@ -80,26 +76,20 @@ fn movable(draft: &Draft, domain: usize, kind: impl Fn(&Item) -> bool) -> ByLoad
         .collect()
 }
 
-/// The table to move out of a domain with `excess` into one with `room`, both in units of load.
-///
-/// Preferred is the smallest that ends the excess at once without moving more than twice of it; then the
-/// largest that is all excess; then the smallest that ends it at all.
+/// The table to move out of a domain with `excess` into one with `room`, both in units of load: the smallest that ends
+/// the excess, or else the largest for which there is room.
 fn choose(tables: &ByLoad, excess: f64, room: f64) -> Option<(u64, usize)> {
     if room <= 0.0 {
         return None;
     }
-    let load = |bits: u64| f64::from_bits(bits);
     let enough = tables
         .range((excess.to_bits(), 0)..)
         .next()
-        .filter(|(bits, _)| load(*bits) <= room);
-    if let Some(&(bits, index)) = enough
-        && load(bits) <= 2.0 * excess
-    {
-        return Some((bits, index));
-    }
-    let part = tables
-        .range(..=(excess.min(room).to_bits(), usize::MAX))
-        .next_back();
-    part.or(enough).copied()
+        .filter(|(bits, _)| f64::from_bits(*bits) <= room);
+    let part = || {
+        tables
+            .range(..=(excess.min(room).to_bits(), usize::MAX))
+            .next_back()
+    };
+    enough.or_else(part).copied()
 }

@@ -1,11 +1,8 @@
 //! What holds of every assignment, and how good the greedy's balance is.
 
-use std::cmp::Reverse;
-use std::collections::VecDeque;
-
 use chiplet_policy::{
     Assignment, Demand, DomainSpec, DomainTally, Homes, MapperConfig, assign_home, assign_homes,
-    balance, hot_cold,
+    balance,
 };
 use chiplet_topology::DomainId;
 use proptest::prelude::*;
@@ -14,6 +11,11 @@ use crate::common::{
     ROUNDING, any_domains, any_placing, any_traffic, assert_valid, by_traffic, demands, domains,
     placed, table,
 };
+
+/// Whole tables only.
+fn whole() -> MapperConfig {
+    by_traffic().saturation(1e9).hot_share(1e9)
+}
 
 fn assert_complete(assignment: &Assignment, demands: &[Demand], domains: &[DomainSpec]) {
     assert_eq!(assignment.homes.len(), demands.len());
@@ -33,7 +35,6 @@ proptest! {
         let config = by_traffic();
         let current = placed(&assign_homes(&demands(before), &old_domains, None, &config));
         let demands = demands(after);
-        assert_complete(&hot_cold(&demands, &domains), &demands, &domains);
         assert_complete(&assign_homes(&demands, &domains, None, &config), &demands, &domains);
         assert_complete(&assign_homes(&demands, &domains, Some(&current), &config), &demands, &domains);
     }
@@ -49,14 +50,13 @@ proptest! {
         let mut demands = demands(after);
         let mut reversed = domains.clone();
         let first = assign_homes(&demands, &domains, Some(&current), &config);
-        let first_greedy = hot_cold(&demands, &domains);
         demands.reverse();
         reversed.reverse();
         prop_assert_eq!(&assign_homes(&demands, &reversed, Some(&current), &config).homes, &first.homes);
-        prop_assert_eq!(&hot_cold(&demands, &reversed).homes, &first_greedy.homes);
     }
 
-    /// The bound that `mapper/greedy.rs` proves, for domains of any sizes.
+    /// The bound for domains of any sizes: `t`, the last table on the busiest, went where `(L + t) / cores` is least
+    /// (Graham, Bounds for Certain Multiprocessing Anomalies, 1966).
     #[test]
     fn the_busiest_domain_keeps_the_bound_of_the_greedy(
         traffic in any_traffic(),
@@ -66,48 +66,9 @@ proptest! {
         let total: f64 = traffic.iter().sum();
         let cores: f64 = domains.iter().map(|spec| f64::from(spec.cores)).sum();
         let others = domains.len() as f64 - 1.0;
-        let balance = hot_cold(&demands(traffic), &domains).balance;
+        let balance = assign_homes(&demands(traffic), &domains, None, &whole()).balance;
         prop_assert!((balance.mean - total / cores).abs() <= 1e-9 * balance.mean);
         prop_assert!(balance.peak <= (total + others * hottest) / cores * ROUNDING);
-    }
-
-    /// Against the rule as it is told, step by step, in whole numbers.
-    #[test]
-    fn the_two_ended_greedy_takes_the_hottest_then_the_coldest_that_fits(
-        sizes in proptest::collection::vec(1_u64..9, 1..7),
-        units in proptest::collection::vec(1_u64..40, 1..40),
-    ) {
-        // Multiples of all cores, so that the fair share is a whole number too.
-        let cores: u64 = sizes.iter().sum();
-        let traffic: Vec<u64> = units.iter().map(|unit| unit * cores).collect();
-        let mean: u64 = units.iter().sum();
-        let mut rest: VecDeque<usize> = (0..traffic.len()).collect();
-        rest.make_contiguous().sort_by_key(|&slot| (Reverse(traffic[slot]), slot));
-        let mut load = vec![0; sizes.len()];
-        let mut home = vec![0; traffic.len()];
-        while let Some(hottest) = rest.pop_front() {
-            // In 840ths: a multiple of every size.
-            let with = |domain: usize| (load[domain] + traffic[hottest]) * 840 / sizes[domain];
-            let domain = (0..sizes.len()).min_by_key(|&domain| with(domain)).unwrap();
-            load[domain] += traffic[hottest];
-            home[hottest] = domain;
-            if let Some(&coldest) = rest.back()
-                && load[domain] + traffic[coldest] <= mean * sizes[domain]
-            {
-                load[domain] += traffic[coldest];
-                home[coldest] = domain;
-                rest.pop_back();
-            }
-        }
-        let domains: Vec<DomainSpec> = sizes
-            .iter()
-            .zip(0..)
-            .map(|(&cores, id)| DomainSpec::new(DomainId(id), cores as u32))
-            .collect();
-        let homes = hot_cold(&demands(traffic.iter().map(|&traffic| traffic as f64)), &domains).homes;
-        for (slot, &domain) in (0..).zip(&home) {
-            prop_assert_eq!(&homes[&table(slot)], &Homes::single(DomainId(domain as u32)));
-        }
     }
 
     #[test]
@@ -157,13 +118,18 @@ proptest! {
 #[test]
 fn traffic_that_is_no_number_counts_as_none() {
     let odd = demands([f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -5.0]);
-    assert_eq!(hot_cold(&odd, &domains(2, 1)).balance.peak, 0.0);
+    assert_eq!(
+        assign_homes(&odd, &domains(2, 1), None, &whole())
+            .balance
+            .peak,
+        0.0
+    );
 }
 
 #[test]
 fn the_two_hottest_never_share_a_domain_while_another_is_free() {
     let demands = demands([10.0, 9.0, 8.0, 1.0, 1.0, 1.0]);
-    let homes = hot_cold(&demands, &domains(3, 8)).homes;
+    let homes = assign_homes(&demands, &domains(3, 8), None, &whole()).homes;
     let hot: Vec<&Homes> = (0..3).map(|slot| &homes[&table(slot)]).collect();
     assert!(hot[0] != hot[1] && hot[1] != hot[2] && hot[0] != hot[2]);
 }
@@ -174,7 +140,7 @@ fn a_larger_domain_takes_more() {
         DomainSpec::new(DomainId(0), 2),
         DomainSpec::new(DomainId(1), 6),
     ];
-    let assignment = hot_cold(&demands([1.0; 80]), &specs);
+    let assignment = assign_homes(&demands([1.0; 80]), &specs, None, &whole());
     let on_small = assignment
         .homes
         .values()
@@ -189,7 +155,10 @@ fn domains_without_cores_get_nothing_and_no_domains_give_no_homes() {
         DomainSpec::new(DomainId(1), 4),
     ];
     let demands = demands([1.0, 2.0, 0.0]);
-    for homes in hot_cold(&demands, &specs).homes.values() {
+    for homes in assign_homes(&demands, &specs, None, &whole())
+        .homes
+        .values()
+    {
         assert_eq!(homes, &Homes::single(DomainId(1)));
     }
     assert!(
@@ -199,7 +168,11 @@ fn domains_without_cores_get_nothing_and_no_domains_give_no_homes() {
     );
     // A machine that names no cores at all is taken as one of equal domains.
     let coreless = domains(2, 0);
-    assert_complete(&hot_cold(&demands, &coreless), &demands, &coreless);
+    assert_complete(
+        &assign_homes(&demands, &coreless, None, &whole()),
+        &demands,
+        &coreless,
+    );
 }
 
 /// Eight fast cores and eight that do half as much: many tables, or one that needs both, lie two to one.
@@ -226,8 +199,11 @@ fn slow_cores_get_load_in_proportion() {
     for speed in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         let mut odd = domains(2, 8);
         odd[1].speed = speed;
-        let usual = hot_cold(&many, &domains(2, 8));
-        assert_eq!(hot_cold(&many, &odd).balance, usual.balance);
+        let usual = assign_homes(&many, &domains(2, 8), None, &whole());
+        assert_eq!(
+            assign_homes(&many, &odd, None, &whole()).balance,
+            usual.balance
+        );
     }
 }
 

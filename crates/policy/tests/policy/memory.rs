@@ -1,80 +1,11 @@
-//! Tables whose memory is known to lie near one package: homes near it, and copies of it.
+//! Tables whose memory is known to lie near one package: a new one's home near it, and copies of it.
 
 use std::time::Duration;
 
-use chiplet_policy::{
-    Demand, DomainSpec, MapperConfig, MemoryChange, MemoryStep, PlaceBy, Planner, PlannerConfig,
-    Time, Usage, assign_homes,
-};
-use proptest::prelude::*;
+use chiplet_policy::{MemoryChange, MemoryStep, PlaceBy, Planner, PlannerConfig, Time, Usage};
 
 use crate::common::table;
 use crate::time::{CACHE, MIB, with_caches};
-
-/// The package of each of these demands' first home.
-fn packages(demands: &[Demand], specs: &[DomainSpec], config: &MapperConfig) -> Vec<u32> {
-    let homes = assign_homes(demands, specs, None, config).homes;
-    let package = |demand: &Demand| {
-        let home = homes[&demand.table].main().domain;
-        let spec = specs.iter().find(|spec| spec.id == home);
-        spec.expect("homes are on the machine").package
-    };
-    demands.iter().map(package).collect()
-}
-
-/// Tables of so much load and so many bytes, by turns with memory near package 0 and near package 1.
-fn by_turns(count: u32, load: f64, size: u64) -> Vec<Demand> {
-    (0..count)
-        .map(|slot| Demand {
-            size,
-            package: Some(slot % 2),
-            ..Demand::new(table(slot), load)
-        })
-        .collect()
-}
-
-proptest! {
-    /// Where both packages' memories hold as much load, nothing is read across.
-    #[test]
-    fn tables_live_in_the_package_of_their_memory(
-        pairs in 1_u32..40,
-        load in 0.05..1.0,
-        size in prop_oneof![MIB..CACHE, CACHE..64 * CACHE],
-    ) {
-        let (specs, demands) = (with_caches(16, 8), by_turns(2 * pairs, load, size));
-        let packages = packages(&demands, &specs, &MapperConfig::default());
-        prop_assert!(packages.iter().zip(0..).all(|(&package, slot)| package == slot % 2), "{packages:?}");
-    }
-
-    /// Load comes first: the memory of one package does not leave the other idle.
-    #[test]
-    fn a_full_package_is_left_all_the_same(count in 64_u32..200) {
-        let (specs, mut demands) = (with_caches(16, 8), by_turns(count, 0.5, 64 * CACHE));
-        demands.iter_mut().for_each(|demand| demand.package = Some(0));
-        let assignment = assign_homes(&demands, &specs, None, &MapperConfig::default());
-        let fair = 0.5 / 8.0;
-        let peak = assignment.balance.peak;
-        prop_assert!(peak <= assignment.balance.mean * 1.1 + fair, "{peak}");
-    }
-}
-
-#[test]
-fn caches_with_room_count_more_than_distance() {
-    let specs = with_caches(16, 8);
-    // Memory of one package, and as much as both packages' caches hold.
-    let mut demands = by_turns(16, 0.1, CACHE);
-    demands
-        .iter_mut()
-        .for_each(|demand| demand.package = Some(0));
-    let config = MapperConfig::default();
-    let found = packages(&demands, &specs, &config);
-    assert_eq!(found.iter().filter(|&&package| package == 1).count(), 8);
-    // Where no cache is large enough anyway, it stays near as far as load allows.
-    demands.iter_mut().for_each(|demand| demand.load = 0.0);
-    demands[0].load = 1.0;
-    demands[0].size = 64 * CACHE;
-    assert_eq!(packages(&demands[..1], &specs, &config), [0]);
-}
 
 #[test]
 fn a_new_table_goes_near_its_memory_while_there_is_room() {
