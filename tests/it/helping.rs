@@ -37,7 +37,7 @@ fn an_overloaded_domain_does_not_keep_another_from_clearing_its_dead() {
 #[test]
 fn no_worker_sleeps_while_another_queue_is_worth_crossing_for() {
     // The workers of domains 0 and 1 are held and four tasks wait for each: the price, with three workers and a
-    // cold factor of 2. Domain 2 gets idle and can spare two of its three workers, one for each queue.
+    // cold factor of 2. Domain 2 gets idle and can spare its three workers, one for each queue and more.
     let patient = StealConfig::new().max_wait(Duration::MAX);
     let executor = builder(3, 3).steal(patient).build().unwrap();
     let tables: Vec<_> = (0..3)

@@ -117,14 +117,6 @@ def test_a_hot_table_gets_more_homes_and_gives_them_back_late() -> None:
     assert [asked(load, oversize=6.0) for load in (5.7, 7.9)] == [1, 1]
 
 
-def test_sizes_part_tables_that_are_equally_busy() -> None:
-    loads = {"a": 1.0, "b": 1.0, "c": 1.0, "d": 1.0}
-    sizes = {"a": 100 << 30, "b": 100 << 30, "c": 1, "d": 1}
-    homes = chiplet.place(loads, {"x": 8, "y": 8}, sizes=sizes)
-    assert homes["a"] != homes["b"]
-    assert counts(homes, {"x": 8, "y": 8}) == [2, 2]
-
-
 def test_stay_bounds_what_is_left_uneven() -> None:
     loads = {"a": 1.0, "b": 1.0, "c": 0.25}
     nodes = {"x": 4, "y": 4}
@@ -201,8 +193,6 @@ def test_any_mapping_and_any_number() -> None:
     ({"copies": -3}, "it must be at least 1"),
     ({"copies": {"a": 0}}, r'copies\["a"\] = 0; it must be at least 1'),
     ({"copies": {"b": 1}}, 'copies names "b"'),
-    ({"sizes": {"b": 1}}, 'sizes names "b"'),
-    ({"sizes": {"a": -1}}, "bytes from 0 on"),
     ({"current": {"a": {"x": 1.5}}}, "a part from 0 to 1"),
     ({"current": {"a": {"x": float("nan")}}}, "a part from 0 to 1"),
     ({"saturation": 0.0}, "saturation = 0; it must be finite and above 0"),
@@ -228,7 +218,6 @@ def test_values_out_of_range(given: dict[str, Any], says: str) -> None:
     {"copies": 1.5},
     {"copies": None},
     {"copies": {"a": 1.5}},
-    {"sizes": {"a": 1.5}},
     {"current": {"a": "x"}},
     {"current": ["a"]},
     {"current": {"a": {"x": "1"}}},

@@ -34,8 +34,8 @@ pub trait Table: Send + Sync + 'static {
     fn size_bytes(&self) -> u64;
 
     /// The NUMA nodes that hold the index's memory, each with how many bytes; empty, the default, if that is not known.
-    /// Asked when the table is added or replaced, on machines with several packages: its home is near that memory, as
-    /// long as load and caches allow.
+    /// Asked when the table is added or replaced, on machines with several packages: its first home is near that
+    /// memory, as long as load and caches allow.
     fn residence(&self) -> Vec<(u32, u64)> {
         Vec::new()
     }

@@ -235,7 +235,6 @@ def place(
     domains: Mapping[str, int],
     *,
     current: Mapping[str, Mapping[str, float]] | None = None,
-    sizes: Mapping[str, int] | None = None,
     copies: Mapping[str, int] | int = 1,
     saturation: float | None = None,
     relax: float | None = None,

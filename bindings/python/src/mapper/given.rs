@@ -29,16 +29,6 @@ pub(super) fn cores(given: &Bound<'_, PyAny>) -> PyResult<Named<u32>> {
     Ok(cores.map(|(name, cores)| (name, cores as u32)).collect())
 }
 
-pub(super) fn sizes(given: Option<&Bound<'_, PyAny>>, loads: &Named<f64>) -> PyResult<Named<u64>> {
-    let Some(given) = given else {
-        return Ok(Named::new());
-    };
-    let sizes = checked("sizes", given, "bytes from 0 on", |&bytes: &i64| bytes >= 0)?;
-    only_of("sizes", &sizes, loads)?;
-    let sizes = sizes.into_iter();
-    Ok(sizes.map(|(name, bytes)| (name, bytes as u64)).collect())
-}
-
 /// Homes of the tables that there are.
 pub(super) fn current(given: Option<&Bound<'_, PyAny>>, loads: &Named<f64>) -> PyResult<Parts> {
     let Some(given) = given else {

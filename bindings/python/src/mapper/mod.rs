@@ -20,7 +20,6 @@ use given::{Copies, Parts};
 /// loads: of each table the core-seconds a second that it asks for. domains: of each the cores that serve there.
 /// current: what an earlier call returned; unless balance forbids it, tables stay. Homes on domains that are gone are
 /// void.
-/// sizes: bytes of each table; of domains about equally busy, a table with one home goes where the fewest bytes are.
 /// copies: the least number of homes, of all tables or of each by name; no table has more homes than there are domains.
 /// saturation: a table gets more homes if it asks for more than this part of one's cores (0.7), relax: and gives them
 /// back below this part (0.4). oversize: but only from so many fair shares of all load on (1.1).
@@ -37,9 +36,9 @@ use given::{Copies, Parts};
 /// >>> sorted(homes["a"]), sorted(homes["b"]), sorted(homes["c"])
 /// (['node-1'], ['node-1', 'node-3'], ['node-3'])
 #[pyfunction]
-#[pyo3(signature = (loads, domains, *, current=None, sizes=None, copies=Copies::All(1), saturation=None, relax=None, oversize=None, stay=None))]
+#[pyo3(signature = (loads, domains, *, current=None, copies=Copies::All(1), saturation=None, relax=None, oversize=None, stay=None))]
 #[pyo3(
-    text_signature = "(loads, domains, *, current=None, sizes=None, copies=1, saturation=None, relax=None, oversize=None, stay=None)"
+    text_signature = "(loads, domains, *, current=None, copies=1, saturation=None, relax=None, oversize=None, stay=None)"
 )]
 #[expect(clippy::too_many_arguments, reason = "they are Python's keywords")]
 pub(crate) fn place(
@@ -47,7 +46,6 @@ pub(crate) fn place(
     loads: &Bound<'_, PyAny>,
     domains: &Bound<'_, PyAny>,
     current: Option<&Bound<'_, PyAny>>,
-    sizes: Option<&Bound<'_, PyAny>>,
     copies: Copies,
     saturation: Option<f64>,
     relax: Option<f64>,
@@ -56,7 +54,6 @@ pub(crate) fn place(
 ) -> PyResult<Parts> {
     let loads = given::loads(loads)?;
     let cores = given::cores(domains)?;
-    let sizes = given::sizes(sizes, &loads)?;
     copies.are_of(&loads)?;
     let current = given::current(current, &loads)?;
     let config = given::config(saturation, relax, oversize, stay)?;
@@ -71,7 +68,6 @@ pub(crate) fn place(
         };
 
         let demand = |(slot, (name, &load))| Demand {
-            size: sizes.get(name).copied().unwrap_or(0),
             least_homes: copies.of(name),
             ..Demand::new(table(slot), load)
         };

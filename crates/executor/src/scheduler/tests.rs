@@ -404,9 +404,10 @@ fn a_thief_that_comes_second_leaves_what_is_below_the_price() {
 }
 
 #[test]
-fn a_domain_with_work_of_its_own_keeps_some_idle_workers() {
+fn a_call_leaves_sleepers_until_those_that_were_called_have_left() {
     let (scheduler, mut locals) = scheduler(StealConfig::default(), &[0..1, 1..5]);
-    // Worker 1 is inside a task of its own group, 2 to 4 sleep. One and the square root of one stay.
+    // Worker 1 is inside a task of its own group, 2 to 4 sleep. Who is called is at home until it leaves: then a
+    // quarter is. The next is called by whoever leaves, or by the monitor thread.
     push(&scheduler, 1, table(1), 1);
     assert!(scheduler.next(&mut locals[1]).is_some());
     for local in &mut locals[2..] {
@@ -423,7 +424,7 @@ fn a_domain_with_work_of_its_own_keeps_some_idle_workers() {
 }
 
 #[test]
-fn a_task_that_has_waited_too_long_is_worth_any_idle_worker() {
+fn a_task_that_has_waited_too_long_is_worth_crossing_for() {
     let (scheduler, mut locals) = scheduler(StealConfig::default(), &[0..4, 4..6]);
     push(&scheduler, 1, table(1), 1);
     assert!(scheduler.next(&mut locals[4]).is_some());

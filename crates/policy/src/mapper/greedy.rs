@@ -12,8 +12,8 @@
 use super::draft::Draft;
 use super::several;
 
-/// Puts the items with load that are nowhere yet, hottest first. What gets several
-/// homes keeps those that it has, if it may.
+/// Puts the items with load that are nowhere yet, hottest first. What gets several homes
+/// keeps those that it has, if it may.
 pub(super) fn put_open(draft: &mut Draft, keep: bool) {
     let split = put_split(draft, keep);
     for index in draft.open(|item| item.load > 0.0) {

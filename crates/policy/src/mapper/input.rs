@@ -76,11 +76,11 @@ pub struct Demand {
     /// What is balanced: core-seconds per second where tables are placed by time, bytes per second where they are
     /// placed by traffic. NaN, infinite and negative values count as 0, those above 1e18 as 1e18.
     pub load: f64,
-    /// Its size in bytes: with the size of the cache, what it asks a home's cache to hold. Ignored where tables are
-    /// placed by traffic.
+    /// Its size in bytes: a table that exceeds its home's cache gets several homes earlier. Ignored where tables
+    /// are placed by traffic.
     pub size: u64,
-    /// The package whose NUMA nodes hold its memory, if it is one and known. Ignored where tables are placed by
-    /// traffic.
+    /// The package whose NUMA nodes hold its memory, if it is one and known: several homes are there, if it has as many
+    /// domains. Ignored where tables are placed by traffic.
     pub package: Option<u32>,
     /// Each package has its memory, or gets a copy once it has homes there: so it is near wherever it lives, and its
     /// homes are spread over all packages. Ignored where tables are placed by traffic.
@@ -110,7 +110,7 @@ impl Demand {
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum PlaceBy {
     /// Core-seconds a second, served and refused. A domain is full when its cores are, whether they compute or wait for
-    /// memory. Of domains that are about equally busy, the one whose cache has most room gets a table.
+    /// memory.
     #[default]
     Time,
     /// Bytes a second pulled from memory, as in arXiv 2605.10090. Tables that report none count as idle.
@@ -157,9 +157,6 @@ settings! {
         ///
         /// Default 0.1: a tenth of a domain's time is about what refilling one evicted working set costs in
         /// each fast window when traffic keeps shifting, so a better balance would not be earned back.
-        ///
-        /// Where tables are placed by time, domains whose levels differ by no more than this part of the mean also
-        /// count as equally busy: of those, the one whose cache has most room gets a table.
         pub stay: f64 = 0.1,
     }
 }

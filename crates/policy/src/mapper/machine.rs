@@ -77,7 +77,7 @@ impl Machine {
         Homes::from_shares(shares).expect("every share is positive")
     }
 
-    /// Whether tables are placed by time, so that caches and distances count.
+    /// Whether tables are placed by time, so that sizes and memories count.
     pub(super) fn by_time(&self) -> bool {
         self.placing == PlaceBy::Time
     }

@@ -11,7 +11,8 @@
 //!    So with unchanged load nothing moves.
 //!
 //! A table's *load* is balanced, per core: core-seconds per second, or bytes per second ([`PlaceBy`](crate::PlaceBy)).
-//! In which package a table's memory is decides only where its several homes go; its memory follows its load (`planner`).
+//! In which package a table's memory is decides where several homes go, and those of idle tables. Else memory follows
+//! load (`planner`).
 //!
 //! Everything is deterministic; ties go to the lowest id. The cost is `O(tables * (log tables + domains))` for tables
 //! with one home, and `domains * log domains` for each with several, at most `domains` times if homes shift one at a

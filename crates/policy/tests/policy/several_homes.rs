@@ -150,3 +150,38 @@ fn growing_keeps_the_homes_and_shrinking_keeps_the_heaviest() {
     let shrunk = assign_homes(&demands([0.8]), &domains, Some(&current), &config);
     assert_eq!(shrunk.homes[&table(0)], Homes::single(DomainId(3)));
 }
+
+/// Two packages of eight domains; the table wants so many homes.
+fn packages_of_homes(homes: u32, memory: Demand) -> [usize; 2] {
+    let demand = Demand {
+        least_homes: homes,
+        ..memory
+    };
+    let specs = crate::time::with_caches(16, 8);
+    let placed = assign_homes(&[demand], &specs, None, &MapperConfig::default());
+    let homes = &placed.homes[&table(0)];
+    [0, 1].map(|package| {
+        let there = |home: &&chiplet_policy::Home| home.domain.0 / 8 == package;
+        homes.iter().filter(there).count()
+    })
+}
+
+#[test]
+fn several_homes_are_on_the_socket_of_the_memory_if_it_has_as_many_domains() {
+    let memory = Demand {
+        package: Some(1),
+        ..Demand::new(table(0), 1.0)
+    };
+    assert_eq!(packages_of_homes(8, memory), [0, 8]);
+    // It needs the others' cores, too: then load alone decides.
+    assert_eq!(packages_of_homes(9, memory), [8, 1]);
+}
+
+#[test]
+fn a_table_whose_memory_each_socket_may_have_gets_as_many_homes_on_each() {
+    let memory = Demand {
+        everywhere: true,
+        ..Demand::new(table(0), 1.0)
+    };
+    assert_eq!(packages_of_homes(6, memory), [3, 3]);
+}
