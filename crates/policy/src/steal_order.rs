@@ -146,16 +146,11 @@ impl StealOrder {
         self.stage = Stage::Join;
     }
 
-    /// The worker has something to run, and may stay awake for a moment after it.
+    /// The worker has something to run, or has been woken for it, and may stay awake for a moment after it.
     #[inline]
     pub fn found(&mut self) {
         self.spun = false;
         self.again();
-    }
-
-    /// The worker has been asleep. Whoever woke it has work for it, or will have in a moment.
-    pub fn wakes(&mut self) {
-        self.found();
     }
 
     /// The worker looks at its own queue. True if it comes back from another group's task.
@@ -203,15 +198,14 @@ pub fn victim(loads: &impl PublishedLoads, own: usize) -> Option<usize> {
 }
 
 /// Calls up to `wanted` workers to the help of `group`, of the [nearest](PublishedLoads::nearest) groups that have some
-/// to spare; returns how many came. `call` wakes one of a group. One group may have several, so it is asked until it
-/// lends none.
+/// to spare. `call` wakes one of a group. One group may have several, so it is asked until it lends none.
 pub fn call_helpers<C, F: PublishedLoads>(
     caller: &mut C,
     loads: impl Fn(&C) -> &F,
     group: usize,
     wanted: usize,
     call: impl Fn(&mut C, usize) -> bool,
-) -> usize {
+) {
     let (mut called, mut at) = (0, 0);
     while called < wanted {
         let seen = loads(caller);
@@ -228,7 +222,6 @@ pub fn call_helpers<C, F: PublishedLoads>(
             false => at += 1,
         }
     }
-    called
 }
 
 /// A busy worker's looks at other groups' queues.

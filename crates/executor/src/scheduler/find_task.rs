@@ -360,7 +360,7 @@ impl<T, U: Invite> FindTask<'_, T, U> {
     /// This worker has been asleep and is awake at `now`.
     pub(super) fn wakes(&mut self, now: Time) {
         self.local.now = now;
-        self.local.steal_order.wakes();
+        self.local.steal_order.found();
         self.local.woken = true;
         if !left_out(Step::WakingLeavesList) {
             self.leave();

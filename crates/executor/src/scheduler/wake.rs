@@ -94,13 +94,13 @@ impl<T, U> Scheduler<T, U> {
         }
     }
 
-    /// Wakes up to `wanted` sleeping workers of other groups that can spare them; returns how many that were.
-    pub(super) fn call_help(&self, group: usize, wanted: usize) -> usize {
+    /// Wakes up to `wanted` sleeping workers of other groups that can spare them.
+    pub(super) fn call_help(&self, group: usize, wanted: usize) {
         // Pairs with the fence in `GroupSet::insert`: either this load sees the group that has just become
         // spare, or that group's look at the queues sees what was pushed before this call.
         fence(Ordering::SeqCst);
         if !self.groups.is_any_spare() {
-            return 0;
+            return;
         }
         let mut scheduler = self;
         let call = |scheduler: &mut &Self, other| scheduler.call_helper(other);
@@ -110,7 +110,7 @@ impl<T, U> Scheduler<T, U> {
             group,
             wanted,
             call,
-        )
+        );
     }
 
     /// Wakes a sleeper of `group` to help elsewhere, if the group can spare it.

@@ -42,6 +42,11 @@ pub fn by_traffic() -> MapperConfig {
     MapperConfig::new().placing(PlaceBy::Traffic)
 }
 
+/// The same for whole tables only, so that a placement is a schedule of jobs on machines.
+pub fn whole() -> MapperConfig {
+    by_traffic().saturation(1e9).hot_share(1e9)
+}
+
 /// A planner that places by this.
 pub fn planned_by(placing: PlaceBy) -> PlannerConfig {
     let mapper = MapperConfig::new().placing(placing);

@@ -9,13 +9,8 @@ use proptest::prelude::*;
 
 use crate::common::{
     ROUNDING, any_domains, any_placing, any_traffic, assert_valid, by_traffic, demands, domains,
-    placed, table,
+    placed, table, whole,
 };
-
-/// Whole tables only.
-fn whole() -> MapperConfig {
-    by_traffic().saturation(1e9).hot_share(1e9)
-}
 
 fn assert_complete(assignment: &Assignment, demands: &[Demand], domains: &[DomainSpec]) {
     assert_eq!(assignment.homes.len(), demands.len());

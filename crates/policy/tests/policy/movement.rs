@@ -4,7 +4,9 @@ use chiplet_policy::{Demand, DomainSpec, Home, Homes, Placement, assign_homes, b
 use chiplet_topology::DomainId;
 use proptest::prelude::*;
 
-use crate::common::{ROUNDING, any_domains, any_traffic, by_traffic, demands, domains, placed};
+use crate::common::{
+    ROUNDING, any_domains, any_traffic, by_traffic, demands, domains, placed, whole,
+};
 
 /// Bytes per second that are served elsewhere than before.
 fn moved_traffic(demands: &[Demand], old: &Placement, new: &Placement) -> f64 {
@@ -93,7 +95,7 @@ proptest! {
         domains in any_domains(),
     ) {
         // Whole tables only, so that the greedy is the whole of the best plan.
-        let config = by_traffic().saturation(1e9).hot_share(1e9);
+        let config = whole();
         let old = placed(&assign_homes(&demands(before), &domains, None, &config));
         let demands = demands(after);
         let best = assign_homes(&demands, &domains, None, &config).balance.peak;
@@ -109,7 +111,7 @@ proptest! {
         homes in proptest::collection::vec(any::<prop::sample::Index>(), 120),
         gathered in any::<bool>(),
     ) {
-        let config = by_traffic().saturation(1e9).hot_share(1e9);
+        let config = whole();
         let demands = demands(traffic);
         // Half the time from where the mapper itself would put them, a few astray; else from anywhere.
         let own = assign_homes(&demands, &domains, None, &config).homes;

@@ -1,16 +1,11 @@
 //! How far placements are from the best there is, for few tables. The bounds and their sources are in
 //! `src/mapper/greedy.rs`.
 
-use chiplet_policy::{DomainSpec, Homes, MapperConfig, Placement, assign_homes};
+use chiplet_policy::{DomainSpec, Homes, Placement, assign_homes};
 use chiplet_topology::DomainId;
 use proptest::prelude::*;
 
-use crate::common::{ROUNDING, by_traffic, demands, domains, table};
-
-/// Whole tables only, so that a placement is a schedule of jobs on machines.
-fn whole() -> MapperConfig {
-    by_traffic().saturation(1e9).hot_share(1e9)
-}
+use crate::common::{ROUNDING, demands, domains, table, whole};
 
 /// Traffic per core of the busiest domain in the best placement of whole tables: a search of all of them that
 /// leaves out those that are no better than the best so far or differ from another by a swap of equal domains.

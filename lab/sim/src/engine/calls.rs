@@ -42,10 +42,10 @@ impl Engine<'_> {
         true
     }
 
-    /// Wakes up to `wanted` sleeping workers of other groups that can spare them; returns how many that were.
-    pub(super) fn call_help(&mut self, group: usize, wanted: usize) -> usize {
+    /// Wakes up to `wanted` sleeping workers of other groups that can spare them.
+    pub(super) fn call_help(&mut self, group: usize, wanted: usize) {
         let call = |engine: &mut Self, other| engine.call_helper(other);
-        steal_order::call_helpers(self, |engine| &engine.groups, group, wanted, call)
+        steal_order::call_helpers(self, |engine| &engine.groups, group, wanted, call);
     }
 
     /// A worker that was called to help another group has found work at home, or nothing: somebody else is called in

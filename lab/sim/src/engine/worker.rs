@@ -17,7 +17,7 @@ impl Engine<'_> {
         match self.workers[worker].doing {
             Doing::Idle(_) => {}
             Doing::Waking => {
-                self.workers[worker].steal_order.wakes();
+                self.workers[worker].steal_order.found();
                 self.leave_sleepers(worker);
                 self.seek(worker);
             }
