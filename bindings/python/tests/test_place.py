@@ -114,7 +114,7 @@ def test_a_hot_table_gets_more_homes_and_gives_them_back_late() -> None:
     assert [asked(load) for load in (1.0, 5.5, 5.7, 5.5, 3.3, 3.1, 5.5)] == [1, 1, 2, 2, 2, 1, 1]
     assert [asked(load, saturation=0.5) for load in (3.9, 4.1)] == [1, 2]
     assert [asked(load, relax=0.2) for load in (3.1, 1.7, 1.5)] == [2, 2, 1]
-    assert [asked(load, oversize=6.0) for load in (5.7, 7.9)] == [1, 1]
+    assert asked(7.9, saturation=1.0) == 1
 
 
 def test_stay_bounds_what_is_left_uneven() -> None:
@@ -198,7 +198,6 @@ def test_any_mapping_and_any_number() -> None:
     ({"saturation": 0.0}, "saturation = 0; it must be finite and above 0"),
     ({"saturation": float("nan")}, "it must be finite"),
     ({"relax": 0.8}, "relax = 0.8; it must be at most saturation, which is 0.7"),
-    ({"oversize": 0.9}, "at least 1"),
     ({"stay": -0.1}, "at least 0"),
     ({"stay": float("inf")}, "it must be finite"),
 ])

@@ -238,7 +238,6 @@ def place(
     copies: Mapping[str, int] | int = 1,
     saturation: float | None = None,
     relax: float | None = None,
-    oversize: float | None = None,
     stay: float | None = None,
 ) -> dict[str, dict[str, float]]: ...
 def close_all() -> None: ...

@@ -98,7 +98,6 @@ impl Copies {
 pub(super) fn config(
     saturation: Option<f64>,
     relax: Option<f64>,
-    oversize: Option<f64>,
     stay: Option<f64>,
 ) -> PyResult<MapperConfig> {
     let ranged = |name: &str, given: Option<f64>, default, least, range: &str| match given {
@@ -124,10 +123,9 @@ pub(super) fn config(
             format!("relax = {relax}; it must be at most saturation, which is {saturation}");
         return Err(PyValueError::new_err(message));
     }
-    let oversize = ranged("oversize", oversize, default.oversize, 1.0, "at least 1")?;
     let stay = ranged("stay", stay, default.stay, 0.0, "at least 0")?;
     let config = default.saturation(saturation).relax(relax);
-    Ok(config.oversize(oversize).stay(stay))
+    Ok(config.stay(stay))
 }
 
 /// A mapping of names to values that fit.

@@ -21,8 +21,8 @@ use given::{Copies, Parts};
 /// current: what an earlier call returned; unless balance forbids it, tables stay. Homes on domains that are gone are
 /// void.
 /// copies: the least number of homes, of all tables or of each by name; no table has more homes than there are domains.
-/// saturation: a table gets more homes if it asks for more than this part of one's cores (0.7), relax: and gives them
-/// back below this part (0.4). oversize: but only from so many fair shares of all load on (1.1).
+/// saturation: a table gets more homes if it asks for more than this part of one's cores (0.7), and this part of its
+/// load is more than all load divided by the domains. relax: and gives them back below this part (0.4).
 /// stay: a placement that moves less may have a busiest domain that is this part busier than the best (0.1).
 /// Returns of each table its homes, with the part of its queries that each is to get. Equal arguments give equal homes;
 /// of equal domains the first by name is taken.
@@ -36,9 +36,9 @@ use given::{Copies, Parts};
 /// >>> sorted(homes["a"]), sorted(homes["b"]), sorted(homes["c"])
 /// (['node-1'], ['node-1', 'node-3'], ['node-3'])
 #[pyfunction]
-#[pyo3(signature = (loads, domains, *, current=None, copies=Copies::All(1), saturation=None, relax=None, oversize=None, stay=None))]
+#[pyo3(signature = (loads, domains, *, current=None, copies=Copies::All(1), saturation=None, relax=None, stay=None))]
 #[pyo3(
-    text_signature = "(loads, domains, *, current=None, copies=1, saturation=None, relax=None, oversize=None, stay=None)"
+    text_signature = "(loads, domains, *, current=None, copies=1, saturation=None, relax=None, stay=None)"
 )]
 #[expect(clippy::too_many_arguments, reason = "they are Python's keywords")]
 pub(crate) fn place(
@@ -49,14 +49,13 @@ pub(crate) fn place(
     copies: Copies,
     saturation: Option<f64>,
     relax: Option<f64>,
-    oversize: Option<f64>,
     stay: Option<f64>,
 ) -> PyResult<Parts> {
     let loads = given::loads(loads)?;
     let cores = given::cores(domains)?;
     copies.are_of(&loads)?;
     let current = given::current(current, &loads)?;
-    let config = given::config(saturation, relax, oversize, stay)?;
+    let config = given::config(saturation, relax, stay)?;
     Ok(unlocked(py, || {
         let known = current.values().flat_map(|homes| homes.keys());
         let names: BTreeSet<&String> = cores.keys().chain(known).collect();

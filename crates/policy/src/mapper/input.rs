@@ -124,7 +124,7 @@ settings! {
         /// What is balanced.
         pub placing: PlaceBy = PlaceBy::Time,
         /// Where tables are placed by time, a table gets several homes when its load exceeds this part of its home's
-        /// cores.
+        /// cores, and this part of its load exceeds one domain's fair share of the total (total / domains).
         ///
         /// Default 0.7: by Erlang's C formula, queries wait 0.1 service times for one of the 8 cores of a CCD
         /// at 70 % use, 0.9 at 90 % and 2.1 at 95 %; running on a cold cache costs about one. So the table is
@@ -141,13 +141,8 @@ settings! {
         /// Default 0.4: `relax / saturation` must stay near a half, or the table would saturate the one home
         /// that it goes back to when its load next wavers.
         pub relax: f64 = 0.4,
-        /// Where tables are placed by time, a table gets several homes only if it has at least this many times one
-        /// domain's fair share of the total (total / domains). At least 1.
-        ///
-        /// Default 1.1: below it, splitting lowers the busiest domain by less than 9 %, and spends a second
-        /// copy of the table's hot data in cache for it.
-        pub oversize: f64 = 1.1,
-        /// The same where tables are placed by traffic, so that saturation is not known. At least 1.
+        /// Where tables are placed by traffic, so that saturation is not known: a table gets several homes when it has
+        /// this many times one domain's fair share of the total (total / domains). At least 1.
         ///
         /// Default 1.5: without evidence of saturation, the imbalance that no whole-table placement can mend
         /// has to reach the default threshold of the fast window ([`TriggerConfig`](crate::TriggerConfig)).
@@ -177,7 +172,6 @@ impl MapperConfig {
             placing: self.placing,
             saturation,
             relax: or(self.relax, default.relax, f64::MIN_POSITIVE).min(saturation),
-            oversize: or(self.oversize, default.oversize, 1.0),
             hot_share: or(self.hot_share, default.hot_share, 1.0),
             stay: or(self.stay, default.stay, 0.0),
         }
