@@ -1,6 +1,6 @@
 //! The thread that moves tables: feeds measured load to the pure planner and applies what it decides.
 //!
-//! It also looks once a second at which cpus may be used, and orders the workers anew when that has changed.
+//! At each tick it looks at which cpus may be used, too, and orders the workers anew when that has changed.
 //!
 //! Once a tick it collects what each table used and asked for in vain (`demand.rs`), asks `chiplet_policy::Planner`,
 //! and on a remap stores each moved table's new homes. Submitters read homes without a lock; tasks queued or running
@@ -21,9 +21,6 @@ use crate::engine::registry::{Listing, Placed};
 use crate::error::TableError;
 use crate::sync::{Condvar, Mutex, MutexGuard, Step, left_out, now};
 
-/// How often it looks at which cpus may be used. A look costs some tens of microseconds.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-
 pub(crate) type OnRemap = Box<dyn Fn(&RemapEvent) + Send + Sync>;
 
 pub(crate) struct Balancer {
@@ -39,7 +36,6 @@ pub(crate) struct Balancer {
 struct Control {
     planner: Planner,
     workers: Workers,
-    next_look: Instant,
     /// Since when the planner's clock stands, on the executor's clock.
     held: Option<Time>,
     /// How much the planner's clock is behind.
@@ -76,7 +72,6 @@ impl Balancer {
             control: Mutex::new(Control {
                 planner,
                 workers,
-                next_look: now() + LOOK_INTERVAL,
                 held: None,
                 lost: Duration::ZERO,
                 events: Vec::new(),
@@ -279,11 +274,8 @@ impl Control {
     }
 
     fn tick(&mut self, engine: &Engine, at: Time) {
-        if now() >= self.next_look {
-            self.next_look = now() + LOOK_INTERVAL;
-            if self.workers.look() {
-                self.staff(engine, at);
-            }
+        if self.workers.look() {
+            self.staff(engine, at);
         }
         self.look_at_use(engine, at);
         if self.held.is_none()

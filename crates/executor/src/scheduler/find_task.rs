@@ -9,9 +9,6 @@ use super::groups::shown;
 use super::{Found, Invite, Local, Scheduler};
 use crate::sync::{LINGERS, Step, left_out, now, pause};
 
-/// A spinning worker looks at the other groups in every eighth round: their counters are on lines that those write.
-const LOOK_AWAY: u32 = 8;
-
 /// What the first two levels of the steal order hold for a worker.
 pub(super) enum Near<T, U> {
     Found(Found<T, U>),
@@ -259,24 +256,18 @@ impl<T, U: Invite> FindTask<'_, T, U> {
     }
 
     /// The worker found nothing near: stays awake for a moment before it goes to sleep, unless that was in vain lately.
-    /// A task that comes meanwhile starts at once and costs its submitter no system call. A worker that was woken
-    /// always stays: whoever woke it has work, or will have it in a moment.
+    /// A task that comes meanwhile starts at once and costs its submitter no system call.
     ///
     /// It is counted, so that a push need not wake a sleeper for a task that this worker is about to see. When it stops
     /// looking it is not counted any more, and it looks at the queue once more after that.
     fn spin(&mut self) {
         let (scheduler, group) = (self.scheduler, self.local.group);
-        let woken = std::mem::take(&mut self.local.woken);
-        if !(woken || self.local.spin_budget.tries()) || !scheduler.groups.lock(group).spin() {
+        if !self.local.spin_budget.tries() || !scheduler.groups.lock(group).spin() {
             return;
         }
-        let came = (0..LINGERS).any(|round| {
-            pause(round);
-            scheduler.groups.queued(group) > 0
-                || scheduler.invitations.may_be_in(group)
-                || (round % LOOK_AWAY == LOOK_AWAY - 1
-                    && self.crosses()
-                    && self.choose_victim().is_some())
+        let came = (0..LINGERS).any(|_| {
+            pause();
+            scheduler.groups.queued(group) > 0 || scheduler.invitations.may_be_in(group)
         });
         self.local.spin_budget.note(came);
         if !left_out(Step::SpinEnds) {
@@ -361,7 +352,6 @@ impl<T, U: Invite> FindTask<'_, T, U> {
     pub(super) fn wakes(&mut self, now: Time) {
         self.local.now = now;
         self.local.steal_order.found();
-        self.local.woken = true;
         if !left_out(Step::WakingLeavesList) {
             self.leave();
         }
@@ -461,11 +451,6 @@ impl<T, U> FindTask<'_, T, U> {
 
     fn choose_victim(&self) -> Option<usize> {
         steal_order::victim(&self.scheduler.groups, self.local.group)
-    }
-
-    /// Whether anything may ever leave its group.
-    pub(super) fn crosses(&self) -> bool {
-        self.scheduler.rules.crossing.is_possible()
     }
 
     /// Takes this worker off the sleepers, if it is there. False: it was not, because somebody has called it meanwhile,

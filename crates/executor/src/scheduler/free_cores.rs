@@ -51,8 +51,8 @@ impl FreeCores {
         let mut budget = SPIN_BUDGET.get();
         if self.taken.load(Ordering::Relaxed) < self.count() && budget.tries() {
             self.taken.fetch_add(1, Ordering::Relaxed);
-            let came = (0..PAUSES).any(|round| {
-                pause(round);
+            let came = (0..PAUSES).any(|_| {
+                pause();
                 ended()
             });
             self.taken.fetch_sub(1, Ordering::Relaxed);

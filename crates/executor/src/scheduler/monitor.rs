@@ -10,8 +10,7 @@
 //! One thread looks every [`LOOK`] while tasks wait anywhere, and calls for help for the queues that need it by
 //! then. Go's `sysmon` is the model.
 //!
-//! The thread costs nothing while no task waits: it parks once [`QUIET_LOOKS`] looks in a row have found every queue
-//! empty. A push that leaves its task waiting wakes it ([`Monitor::arm`]). Both sides write, fence and read, so one of
+//! The thread costs nothing while no task waits: it parks once a look has found every queue empty. A push that leaves its task waiting wakes it ([`Monitor::arm`]). Both sides write, fence and read, so one of
 //! them sees the other: the pusher writes `queued` and reads `armed`, the thread writes `armed` and reads `queued`.
 
 use chiplet_policy::Time;
@@ -21,9 +20,6 @@ use super::Scheduler;
 use super::parkers::Parker;
 use crate::sync::atomic::{AtomicBool, Ordering, fence};
 use crate::sync::{Step, left_out, now};
-
-/// Looks in a row that find nothing waiting before the thread parks.
-const QUIET_LOOKS: u32 = 8;
 
 #[derive(Default)]
 pub(super) struct Monitor {
@@ -63,16 +59,15 @@ impl<T, U> Scheduler<T, U> {
     /// The thread: looks while tasks wait, until the scheduler is closed. `clear` ends the dead tasks of a group's
     /// queue, or those of one table in it.
     pub(crate) fn watch(&self, clear: impl Fn(usize)) {
-        let mut quiet = QUIET_LOOKS;
+        let mut waiting = false;
         while !self.monitor.closed.load(Ordering::Acquire) {
-            if quiet < QUIET_LOOKS {
+            if waiting {
                 self.monitor.parker.park(Some(now() + LOOK));
-                let waiting = self.look(self.clock.now(), &clear);
-                quiet = if waiting { 0 } else { quiet + 1 };
+                waiting = self.look(self.clock.now(), &clear);
             } else {
                 self.disarm();
                 self.monitor.parker.park(None);
-                quiet = 0;
+                waiting = true;
             }
         }
     }

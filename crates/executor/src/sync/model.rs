@@ -56,7 +56,7 @@ pub(crate) const PAUSES: u32 = 1;
 pub(crate) const LINGERS: u32 = PAUSES;
 
 /// Loom takes a yield for "nothing to do until others have run" and would not explore that they have not.
-pub(crate) fn pause(_round: u32) {
+pub(crate) fn pause() {
     #[cfg(chiplet_shuttle)]
     thread::yield_now();
 }

@@ -20,13 +20,13 @@ pub(crate) const PAUSES: u32 = 32;
 /// come back where waking a thread means waking a processor: some 40 us in a virtual machine.
 pub(crate) const LINGERS: u32 = 4 * PAUSES;
 
-/// Passes a moment, in round `round` of waiting.
+/// Passes a moment.
 ///
 /// It never yields the core. On Linux 6.18 a thread that yields gives up its claim to the core until every other
 /// thread there has had as much: with other work on the core, a worker that yields some times while it lingers comes
 /// back tens of milliseconds later, and the task that was left to it waits for that.
-pub(crate) fn pause(round: u32) {
-    for _ in 0..1 << round.min(3) {
+pub(crate) fn pause() {
+    for _ in 0..8 {
         std::hint::spin_loop();
     }
 }

@@ -132,11 +132,11 @@ impl Parts {
     /// Waits until all others have left. No part is left to begin, so nobody enters any more.
     fn await_others(&self) {
         // They have all begun, so the last of them is often about to end.
-        for round in 0..PAUSES {
+        for _ in 0..PAUSES {
             if self.progress.lock().inside == 0 {
                 return;
             }
-            pause(round);
+            pause();
         }
         let mut progress = self.progress.lock();
         progress.awaited = true;
