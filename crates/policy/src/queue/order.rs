@@ -6,10 +6,10 @@
 //!     look(flow)
 //!
 //! look(flow), also when it is known for the first time how long a task of it takes:
-//!     the flow is a flood, if more waits of it than all workers do in BURST (* weight / mean weight, if that is less)
-//!         and FAR_MORE times as much as of others in the ring, or weights differ
+//!     the flow is a flood, if more waits of it than all workers do in BURST, and FAR_MORE times as much as of others in
+//!         the ring, or weights differ
 //!     so is a flow in front, if FAR_MORE times as much waits of it as of the task's flow, and as a burst
-//!     a flood leaves the ring; so does the task's flow, if there are floods and its tag is LEAD bursts ahead of clock
+//!     a flood leaves the ring; so does a flow whose tag is LEAD bursts ahead of clock, if there are floods
 //!     else ring += flow
 //!
 //! take():
@@ -50,12 +50,12 @@ pub(super) const BURST: Duration = Duration::from_millis(15);
 /// stayed it: p99 was 7 times as long (modelled).
 const FAR_MORE: f64 = 4.0;
 
+/// Tasks of the ring among which floods are looked for.
+const LOOK_AHEAD: usize = 7;
+
 /// So many bursts more than its part a flow may get beside floods before it waits for their turns. With one, tables
 /// that asked for nine tenths of a domain beside a flood and bulk work had 12 times the p999 (modelled).
 const LEAD: f64 = 4.0;
-
-/// Tasks of the ring among which floods are looked for.
-const LOOK_AHEAD: usize = 7;
 
 /// Parts of a wait are counted in so many.
 const WHOLE: u32 = 1 << 16;
@@ -214,7 +214,7 @@ impl<T> Order<T> {
         if flow.is_backlogged {
             return false;
         }
-        let is_flood = flow.work() as f64 > self.burst_of(flow) && self.is_most(flow);
+        let is_flood = flow.work() > self.burst && self.is_most(flow);
         if is_flood || self.turns.is_ahead(flow, self.lead()) {
             self.leave_ring(flows, place, is_flood);
             return false;
@@ -234,12 +234,11 @@ impl<T> Order<T> {
     /// The task that has come to the flow at `place` does not wait for far more than a burst, and than its flow's own.
     fn clear_way(&mut self, flows: &mut Flows, place: Place) {
         let class = self.class as usize;
-        let own = flows[(place, class)].work() as f64;
+        let own = flows[(place, class)].work();
+        let far_more = FAR_MORE as u64 * own.max(self.burst);
         loop {
-            let is_in_way = |&other: &Place| {
-                let flow = &flows[(other, class)];
-                other != place && flow.work() as f64 > FAR_MORE * own.max(self.burst_of(flow))
-            };
+            let is_in_way =
+                |&other: &Place| other != place && flows[(other, class)].work() > far_more;
             let oldest = self.slots.iter(Which::Ring, &self.ring).take(LOOK_AHEAD);
             let Some(other) = oldest.map(|(_, slot)| slot.place).find(is_in_way) else {
                 return;
@@ -253,20 +252,14 @@ impl<T> Order<T> {
     /// hold in turns only.
     fn is_most(&self, flow: &Flow) -> bool {
         let others = f64::from(self.weights.flows) - self.turns.len() as f64 - 1.0;
-        let is_far_more = |own: f64, rest: f64| own * others.max(1.0) > FAR_MORE * rest;
         let backlogged = self.turns.work.wrapping_add(flow.work());
-        let work = self.work.wrapping_sub(backlogged) as f64;
+        let rest = self.work.wrapping_sub(backlogged) as f64;
+        let is_far_more = |own: f64, rest: f64| own * others.max(1.0) > FAR_MORE * rest;
         let tasks = flow.list.len;
         !self.weights.are_even()
-            || is_far_more(flow.work() as f64, work)
+            || is_far_more(flow.work() as f64, rest)
                 && (self.weights.unknown == 0
                     || is_far_more(tasks as f64, (self.ring.len - tasks) as f64))
-    }
-
-    /// How much may wait of a flow as a burst: less if its weight is less than the mean.
-    fn burst_of(&self, flow: &Flow) -> f64 {
-        let part = f64::from(flow.weight) / self.weights.mean();
-        self.burst as f64 * part.min(1.0)
     }
 
     /// How long so many queries of a flow will take, in nanoseconds.
@@ -442,7 +435,7 @@ impl<T> Order<T> {
         let (task, queries, effort) = self.pull(flow, id)?;
         let expected = self.expected(flow, queries.into());
         if !self.turns.is_empty() {
-            self.turns.charge(flow, place, expected, &self.weights);
+            self.turns.charge(flow, place, expected);
         }
         self.leaves(flow, queries.into());
         run.begin(
@@ -498,7 +491,6 @@ impl<T> Order<T> {
             flow.ends();
             self.weights.leave(flow);
             if self.weights.flows == 0 {
-                self.turns.forget();
                 self.slots.shrink();
             }
         }

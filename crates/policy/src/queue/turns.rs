@@ -6,13 +6,8 @@ use std::collections::{BinaryHeap, TryReserveError};
 
 use super::flow::Flow;
 use super::flows::{Flows, Place};
-use super::weights::Weights;
 
-/// A backlogged flow gets so many nanoseconds of work done, times its weight by the mean one, before the next one's
-/// turn: by all workers, whose private caches hold its table then.
-const QUANTUM: f64 = 1e6;
-
-/// Smallest tag first; that of the first may be too small by [`QUANTUM`].
+/// Smallest tag first.
 type Tags = BinaryHeap<Reverse<(u128, Place)>>;
 
 /// Backlogged flows by the start tags of start-time fair queueing (Goyal, Vin, Cheng, SIGCOMM 1996): nanoseconds of
@@ -24,8 +19,6 @@ pub(super) struct Turns {
     ahead: Tags,
     /// The tag of the flood that was served last.
     clock: u128,
-    /// The largest tag that a flow has got.
-    latest: u128,
     /// What waits in them, in nanoseconds.
     pub(super) work: u64,
 }
@@ -38,7 +31,6 @@ impl Turns {
     }
 
     /// Flows that are backlogged.
-    #[inline(always)]
     pub(super) fn len(&self) -> usize {
         self.floods.len() + self.ahead.len()
     }
@@ -94,16 +86,9 @@ impl Turns {
 
     /// Moves the tag of the flow at `place` on, of which a task is served that is `expected` to take so long.
     #[inline(never)]
-    pub(super) fn charge(
-        &mut self,
-        flow: &mut Flow,
-        place: Place,
-        expected: u64,
-        weights: &Weights,
-    ) {
+    pub(super) fn charge(&mut self, flow: &mut Flow, place: Place, expected: u64) {
         let before = flow.tag;
         flow.charge(expected);
-        self.latest = self.latest.max(flow.tag);
         if !flow.is_backlogged {
             return;
         }
@@ -114,11 +99,10 @@ impl Turns {
             }
             false => &mut self.ahead,
         };
-        let quantum = (QUANTUM / weights.mean()) as u128;
         if let Some(mut first) = tags.peek_mut() {
             if flow.list.len == 0 {
                 PeekMut::pop(first);
-            } else if flow.tag - first.0.0 >= quantum {
+            } else {
                 first.0.0 = flow.tag;
             }
         }
@@ -139,11 +123,5 @@ impl Turns {
         if self.floods.is_empty() {
             std::mem::swap(&mut self.floods, &mut self.ahead);
         }
-    }
-
-    /// Nothing waits any more: what was asked for too much is forgotten.
-    #[inline(always)]
-    pub(super) fn forget(&mut self) {
-        self.clock = self.latest;
     }
 }

@@ -182,16 +182,16 @@ fn what_is_put_back_into_a_backlogged_flow_waits_with_that() {
     known.run.end(at(1_000));
     known.push_short(0..3);
     let ahead = known.ahead();
-    // More than a burst of two tables waits, and more of the first than its weight allows.
-    let light = Terms {
-        weight: 0.01,
+    // More than a burst of the first waits, and far more than of the other.
+    let batch = Terms {
+        queries: 1_000,
         ..Terms::default()
     };
     for task in 3..23 {
         known.push(2, task, &Terms::default());
     }
     let pace = |known: &mut Known| {
-        let pushed = known.group.push(table(0), &light, 1_000, at(1_000));
+        let pushed = known.group.push(table(0), &batch, 1_000, at(1_000));
         pushed.unwrap().pace
     };
     assert!((0..150).any(|_| pace(&mut known) == Pace::Backlogged));
