@@ -58,9 +58,8 @@ impl Engine {
                 state.queue.intake_mut(table).leaving -= weight;
                 match end {
                     End::Expired => {
-                        let header = task.header();
-                        let (class, effort) = (header.class, header.effort);
-                        state.queue.count_expired(table, class, weight, effort);
+                        let class = task.header().class;
+                        state.queue.count_expired(table, class, weight);
                     }
                     _ => state.queue.intake_mut(table).cancelled += weight,
                 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use chiplet_policy::queue::Effort;
 use chiplet_policy::{LeftHome, StealLevel, Time};
 use chiplet_table::Class;
 
@@ -24,8 +23,9 @@ pub(crate) struct Header {
     /// The deadline as [`Common::expiry`](super::registry::Common::expiry) writes it.
     pub(crate) expires: Time,
     pub(crate) class: Class,
-    /// What it asks for, if it has a deadline. Not of batches and blocks: their parts are not passed over.
-    pub(crate) effort: Option<Effort>,
+    /// Its deadline by the scheduler's clock, if it is passed over where that cannot be met. Parts of batches and blocks
+    /// are not.
+    pub(crate) limit: Option<Time>,
     /// Its life as one word: see `completion.rs`.
     pub(super) state: AtomicU32,
     pub(super) waker: Mutex<Option<Waker>>,
@@ -40,13 +40,13 @@ impl Header {
         entry: EntryRef,
         accepted: Time,
         expires: Option<Instant>,
-        (class, effort): (Class, Option<Effort>),
+        (class, limit): (Class, Option<Time>),
     ) -> Self {
         Self {
             accepted,
             expires: entry.common.expiry(expires),
             class,
-            effort,
+            limit,
             state: AtomicU32::new(0),
             waker: Mutex::new(None),
             submitted: Submitted::new(None),

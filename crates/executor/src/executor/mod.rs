@@ -8,7 +8,6 @@ mod table_options;
 use std::sync::Arc;
 use std::time::Instant;
 
-use chiplet_policy::queue::Effort;
 use chiplet_policy::{Homes, Placement, TableId};
 use chiplet_table::Class;
 use chiplet_table::{Context, IntoTable, Neighbor, Query, Table};
@@ -264,8 +263,7 @@ impl Executor {
             }
         };
         let (class, expires) = (query.requested_class(), query.expires());
-        let effort = expires.map(|at| search::effort(&query, at.saturating_duration_since(now())));
-        let header = self.header(entry, class, expires, effort);
+        let header = self.header(entry, class, expires, true);
         let task = Arc::new(search::task(header, query));
         let admitted = self
             .engine
@@ -336,8 +334,7 @@ impl Executor {
                 return Err(Refused { reason, input });
             }
         };
-        let effort = deadline.map(|at| Effort::new(at.saturating_duration_since(now()), 0, false));
-        let header = self.header(entry, None, deadline, effort);
+        let header = self.header(entry, None, deadline, true);
         let task = Arc::new(Live::new(header, Closure, code));
         let admitted = self
             .engine
@@ -380,18 +377,20 @@ impl Executor {
         Ok(entry)
     }
 
-    /// What is known of a task of `class`, or the table's, that asks for this `effort` until it `expires`.
+    /// What is known of a task of `class`, or the table's, that `expires`, and is passed over if it is `limited` by that.
     #[inline(always)]
     fn header(
         &self,
         entry: EntryRef,
         class: Option<Class>,
         expires: Option<Instant>,
-        effort: Option<Effort>,
+        limited: bool,
     ) -> Header {
         let class = class.unwrap_or_else(|| entry.state.options.get().class);
         let accepted = self.engine.scheduler.clock().now();
-        Header::new(entry, accepted, expires, (class, effort))
+        let left = |at: Instant| accepted + at.saturating_duration_since(now());
+        let limit = expires.filter(|_| limited).map(left);
+        Header::new(entry, accepted, expires, (class, limit))
     }
 
     /// All counters. Reading them holds no worker and no submit up for longer than one small step ([`Snapshot`]).

@@ -90,7 +90,7 @@ impl Executor {
             }
         };
         let class = batch::class(&queries, entry.state.options.get().class);
-        let header = self.header(entry, Some(class), batch::deadline(&queries), None);
+        let header = self.header(entry, Some(class), batch::deadline(&queries), false);
         let admitted = batch::task(header, queries).admit(&self.engine, false);
         let ticket = admitted.map(|batch| Ticket::live(batch));
         ticket.map_err(|(reason, batch)| {
@@ -205,7 +205,7 @@ impl Executor {
         let entry = self.find_index(table, std::slice::from_ref(template))?;
         let index = entry.index.main().ok_or(SubmitError::NotSearchable)?;
         block.check(index.table.dim())?;
-        let header = self.header(entry, template.requested_class(), template.expires(), None);
+        let header = self.header(entry, template.requested_class(), template.expires(), false);
         let admitted = block::task(header, block.clone())?.admit(&self.engine, patient);
         let bulk = admitted.map_err(|(reason, _)| reason)?;
         Ok(Ticket::live(bulk))

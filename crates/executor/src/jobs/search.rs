@@ -7,9 +7,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
 
-use chiplet_policy::queue::Effort;
 use chiplet_policy::{StealLevel, Time};
 use chiplet_table::host::Tally;
 use chiplet_table::{Context, Neighbor, Query, SearchError, SplitTable, Table};
@@ -40,14 +38,6 @@ pub(crate) type SearchTask = Live<Vec<Neighbor>, Search>;
 pub(crate) fn task(header: Header, query: Query) -> SearchTask {
     let units = OnceLock::new();
     Live::new(header, Search { query, units }, ())
-}
-
-/// What a query asks for that has this much time until its deadline.
-pub(crate) fn effort(query: &Query, time: Duration) -> Effort {
-    let (ef, nprobe) = (query.requested_ef(), query.requested_nprobe());
-    let candidates = query.k().max(ef.unwrap_or(0)).max(nprobe.unwrap_or(0));
-    let bounded = query.requested_filter().is_some() || query.requested_radius().is_some();
-    Effort::new(time, candidates, bounded)
 }
 
 impl SearchTask {
@@ -297,27 +287,5 @@ impl Shared for SearchTask {
             self.finish(worker, units, found, None);
         }
         gives_way
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_makes_a_query_long_makes_another_effort() {
-        let query = || Query::new([0.0]).top(10);
-        let of = |query: Query| effort(&query, Duration::from_millis(25));
-        for long in [
-            query().ef(500),
-            query().nprobe(500),
-            query().top(500),
-            query().radius(1.0),
-            query().filter(chiplet_table::Filter::ids([1])),
-        ] {
-            assert_ne!(of(query()), of(long));
-        }
-        assert_ne!(of(query()), effort(&query(), Duration::from_secs(1)));
-        assert_eq!(of(query()), of(query()));
     }
 }

@@ -3,7 +3,7 @@
 use chiplet_table::Class;
 
 use super::flows::{NOWHERE, Place};
-use super::{Effort, Intake, Queue};
+use super::{Intake, Queue};
 use crate::TableId;
 
 impl<T> Queue<T> {
@@ -18,37 +18,25 @@ impl<T> Queue<T> {
         match self.flows.find_or_add(table, NOWHERE) {
             Ok(place) => {
                 self.flows.list[place as usize].intake.shed += tasks;
-                self.count_in_vain(place, class, tasks, None);
+                self.count_in_vain(place, class, tasks);
             }
             Err(_) => self.retired.shed += tasks,
         }
     }
 
-    /// Counts tasks of `table`, `class` and this effort that expired while they waited.
-    pub fn count_expired(
-        &mut self,
-        table: TableId,
-        class: Class,
-        tasks: u64,
-        effort: Option<Effort>,
-    ) {
+    /// Counts tasks of `table` and `class` that expired while they waited.
+    pub fn count_expired(&mut self, table: TableId, class: Class, tasks: u64) {
         self.intake_mut(table).expired += tasks;
         if let Some(place) = self.flows.find(table) {
-            self.count_in_vain(place, class, tasks, effort);
+            self.count_in_vain(place, class, tasks);
             self.orders[class as usize].missed(&mut self.flows, place, tasks);
         }
     }
 
-    /// As long as none of the class and effort has ended here, nothing is known of the time.
-    pub(super) fn count_in_vain(
-        &mut self,
-        place: Place,
-        class: Class,
-        tasks: u64,
-        effort: Option<Effort>,
-    ) {
+    /// As long as none of the class has ended here, nothing is known of the time.
+    pub(super) fn count_in_vain(&mut self, place: Place, class: Class, tasks: u64) {
         let service = &self.flows[(place, class as usize)].service;
-        let time = service.cost_of(effort).saturating_mul(tasks);
+        let time = service.cost_if_begun().saturating_mul(tasks);
         self.in_vain = self.in_vain.wrapping_add(time);
         let intake = &mut self.flows.list[place as usize].intake;
         intake.in_vain = intake.in_vain.wrapping_add(time);

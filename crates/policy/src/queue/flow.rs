@@ -1,5 +1,6 @@
 //! One table's tasks of one class in a domain's queue, and what is known of how long they take.
 
+use super::cold::OUTLIER;
 use super::service::Service;
 
 /// The number of a waiting task's slot.
@@ -61,9 +62,11 @@ impl Flow {
         (self.is_backlogged, self.uncharged) = (false, 0);
     }
 
-    /// One of its tasks was charged as `charged` and took `spent`.
+    /// One of its tasks was charged as `charged` and took `spent`. One that blocked, or lost its core, is charged as a
+    /// few others at most.
     #[inline]
     pub(super) fn settle(&mut self, charged: u64, spent: u64) {
+        let spent = spent.min(charged.saturating_mul(OUTLIER));
         self.uncharged += spent as i64 - charged as i64;
     }
 

@@ -34,7 +34,6 @@
 mod cold;
 mod counts;
 mod discipline;
-mod effort;
 mod flow;
 mod flows;
 mod intake;
@@ -55,12 +54,12 @@ use chiplet_table::Class;
 
 use crate::{TableId, Time};
 pub use discipline::{Discipline, QUEUE_PER_WORKER};
-pub use effort::Effort;
 use flow::{NO_SLOT, SlotId};
 use flows::{Flows, NOWHERE, Place};
 pub use intake::{InVain, Intake};
 use order::{Front, Order};
 pub use outlook::Outlook;
+use terms::NEVER;
 pub use terms::{Run, Terms};
 pub use transfer::Moved;
 pub use underway::Underway;
@@ -331,7 +330,7 @@ impl<T> Queue<T> {
             }
         }
         if run.missed {
-            self.count_in_vain(place, run.class, run.queries.into(), run.effort);
+            self.count_in_vain(place, run.class, run.queries.into());
         }
     }
 
@@ -352,7 +351,7 @@ impl<T> Queue<T> {
             0 => interactive.take(&mut self.flows, last, run, now)?,
             _ => self.take_of_both(last, run, now)?,
         };
-        if run.effort.is_some() {
+        if run.expires < NEVER {
             run.expected = match self.is_empty() {
                 true => None,
                 false => self.orders[run.class as usize].usual(&mut self.flows, run, now),

@@ -35,10 +35,10 @@ use super::flow::{Flow, List, SlotId};
 use super::flows::{Flows, NOWHERE, Place};
 use super::service::{ASSUMED, Took, follow};
 use super::slots::{Slot, Slots, Which};
-use super::terms::{Run, Terms};
+use super::terms::{NEVER, Run, Terms};
 use super::turns::Turns;
 use super::weights::Weights;
-use super::{Discipline, Effort, Pace};
+use super::{Discipline, Pace};
 use crate::{TableId, Time};
 
 /// So much work of one table, for each worker, is a burst that others may have to wait for. With 10 ms tables of a
@@ -158,7 +158,7 @@ impl<T> Order<T> {
         };
         let at = at.max(self.slots.get(list.last).map_or(0, |slot| slot.at));
         for (task, queries) in tasks {
-            let slot = Slot::new(task, at, (queries, terms.effort), place);
+            let slot = Slot::new(task, at, (queries, terms.expiry()), place);
             self.add(flow, terms.weight, slot);
         }
         // While all that waits is a burst at most, nobody has to wait for long.
@@ -330,7 +330,8 @@ impl<T> Order<T> {
         }
         let each = took.each(run.queries);
         let home = flow.service.home;
-        flow.service.learn(&each, run.effort, away, self.typical);
+        flow.service
+            .learn(&each, run.expires < NEVER, away, self.typical);
         match away {
             true => self.cold.note(each.spent, home),
             false => self.typical = follow(self.typical, each.spent, self.typical),
@@ -372,7 +373,9 @@ impl<T> Order<T> {
     /// How long a task with a deadline that begins at `now` usually takes, if that is known.
     pub(super) fn usual(&self, flows: &mut Flows, run: &Run, now: Time) -> Option<Duration> {
         let service = &mut flows[(run.place, self.class as usize)].service;
-        let usual = service.usual(run.effort?, run.queries, now.as_nanos());
+        let usual = service.usual(run.queries, now.as_nanos(), |usual| {
+            run.is_too_late(now, usual)
+        });
         usual.map(Duration::from_nanos)
     }
 
@@ -392,7 +395,7 @@ impl<T> Order<T> {
     pub(super) fn cost_of_next(&self, flows: &Flows) -> Option<u64> {
         let slot = self.slots.get(self.ring.first)?;
         let cost = flows[(slot.place, self.class as usize)].cost;
-        let is_plain = cost > 0 && slot.effort.is_none() && self.turns.is_empty();
+        let is_plain = cost > 0 && slot.expires == NEVER && self.turns.is_empty();
         is_plain.then(|| cost.saturating_mul(slot.queries.into()))
     }
 
@@ -432,7 +435,7 @@ impl<T> Order<T> {
         let (place, came) = (slot.place, slot.at);
         let row = &mut flows.list[place as usize];
         let (table, flow) = (row.table, &mut row.flows[self.class as usize]);
-        let (task, queries, effort) = self.pull(flow, id)?;
+        let (task, queries, expires) = self.pull(flow, id)?;
         let expected = self.expected(flow, queries.into());
         if !self.turns.is_empty() {
             self.turns.charge(flow, place, expected);
@@ -440,7 +443,7 @@ impl<T> Order<T> {
         self.leaves(flow, queries.into());
         run.begin(
             (table, place, last),
-            (queries, effort),
+            (queries, expires),
             expected,
             self.class,
             self.run_length,
@@ -467,9 +470,9 @@ impl<T> Order<T> {
         }
     }
 
-    /// Takes the task in slot `id` of a flow out, with its queries and effort.
+    /// Takes the task in slot `id` of a flow out, with its queries and when it expires.
     #[inline(always)]
-    fn pull(&mut self, flow: &mut Flow, id: SlotId) -> Option<(T, u32, Option<Effort>)> {
+    fn pull(&mut self, flow: &mut Flow, id: SlotId) -> Option<(T, u32, u64)> {
         self.slots.unlink(Which::Flow, &mut flow.list, id);
         if !flow.is_backlogged {
             self.slots.unlink(Which::Ring, &mut self.ring, id);
@@ -537,7 +540,7 @@ impl<T> Order<T> {
             let weight = flow.weight;
             while let Some(slot) = self.slots.get(flow.list.first) {
                 let at = Time::from_nanos(slot.at);
-                let Some((task, queries, effort)) = self.pull(flow, flow.list.first) else {
+                let Some((task, queries, expires)) = self.pull(flow, flow.list.first) else {
                     break;
                 };
                 self.leaves(flow, queries.into());
@@ -545,7 +548,7 @@ impl<T> Order<T> {
                     class,
                     weight,
                     queries,
-                    effort,
+                    expires: (expires < NEVER).then(|| Time::from_nanos(expires)),
                     ..Terms::default()
                 };
                 out(row.table, terms, at, task);

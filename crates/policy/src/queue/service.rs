@@ -2,12 +2,11 @@
 //!
 //! Two estimates are kept, for two questions. What a query costs its domain *on average* decides shares, waits and
 //! prices. How long one *usually* takes until it is answered decides whether a deadline can still be met: the few that
-//! meet a slow disk or a throttled processor say nothing about the next one. That is kept for each [`Effort`] apart.
+//! meet a slow disk or a throttled processor say nothing about the next one.
 //!
 //! Neither follows one outlier far. A disk read of 400 ms among queries of 0.5 ms would otherwise count as an average
 //! of 50 ms, and the table as one that floods its domain.
 
-use super::Effort;
 use super::cold::{Cold, OUTLIER};
 use crate::Time;
 
@@ -30,9 +29,6 @@ const BELIEVED: u64 = 100_000_000;
 
 /// All tasks, where a part of them is counted.
 const ALL: u32 = 1 << 20;
-
-/// Efforts of a table of which the usual time is known: those that were answered last. Others count as all together.
-const EFFORTS: usize = 8;
 
 /// How long a task took.
 #[derive(Clone, Copy)]
@@ -71,55 +67,32 @@ pub(super) struct Service {
     away: u64,
     /// The part of its tasks that are not begun because of their deadlines, of [`ALL`].
     missed: u32,
-    /// By effort: most tables have no deadlines.
-    usual: Vec<Usual>,
-    /// Of all that had a deadline.
-    any: Usual,
+    /// Of those that had a deadline.
+    usual: Usual,
     /// Tasks that began before say nothing of that: another index answered them.
     since: u64,
 }
 
-/// How long a query of some effort usually takes until it is answered.
+/// How long a query usually takes until it is answered.
 #[derive(Clone, Copy, Debug, Default)]
 struct Usual {
-    effort: Option<Effort>,
     nanos: u64,
-    /// Mean of its cost, wherever it was answered.
-    cost: u64,
     /// When that was learnt first, or a task was last begun to see.
     seen: u64,
-    /// When one was answered last.
-    ended: u64,
 }
 
 impl Usual {
-    /// One took `nanos` from its start to its end, and `spent` of all hands.
-    fn learn(&mut self, [spent, nanos]: [u64; 2], ended: u64) {
+    /// One took `nanos` from its start to its end.
+    fn learn(&mut self, nanos: u64, ended: u64) {
         if self.nanos == 0 {
-            (self.nanos, self.cost, self.seen) = (nanos, spent, ended);
+            (self.nanos, self.seen) = (nanos, ended);
         }
-        self.ended = ended;
-        self.cost = follow(self.cost, spent, self.cost);
         self.nanos = match self.nanos {
             // Down at once, near to what was seen: an estimate that is too high keeps tasks from being begun.
             usual if nanos < usual => (usual.midpoint(nanos)).min(nanos.saturating_mul(OUTLIER)),
             // Up by an eighth at most.
             usual => usual + (nanos - usual).min(usual).div_ceil(FOLLOW),
         };
-    }
-
-    /// How long one that begins at `at` takes. `None` if that is unknown, or not believed: then the caller begins the
-    /// task, and others are told as before meanwhile.
-    fn told(&mut self, at: u64) -> Option<u64> {
-        if self.nanos == 0 {
-            return None;
-        }
-        let believed = BELIEVED.saturating_add(self.nanos);
-        if at.saturating_sub(self.seen) > believed {
-            self.seen = at;
-            return None;
-        }
-        Some(self.nanos)
     }
 }
 
@@ -132,15 +105,11 @@ impl Service {
         }
     }
 
-    /// What one of this effort costs if it is begun, or one of any; 0 if that is unknown: if fewer efforts have been
-    /// answered than are kept, this one was none of them.
-    pub(super) fn cost_of(&self, effort: Option<Effort>) -> u64 {
-        let known = self.usual.iter().find(|usual| usual.effort == effort);
-        match (effort, known) {
-            (Some(_), Some(usual)) => usual.cost,
-            (Some(_), None) if self.usual.len() < EFFORTS => 0,
-            _ if self.home == 0 => self.away,
-            _ => self.home,
+    /// What one costs that is begun; 0 if that is unknown.
+    pub(super) fn cost_if_begun(&self) -> u64 {
+        match self.home {
+            0 => self.away,
+            home => home,
         }
     }
 
@@ -160,51 +129,32 @@ impl Service {
         self.missed = ALL - (((ALL - self.missed) as f32 * kept) as u32).max(1);
     }
 
-    /// How long a task of this effort and so many queries that begins at `at` usually takes. `None` if it is to be
-    /// begun to see.
-    pub(super) fn usual(&mut self, effort: Effort, queries: u32, at: u64) -> Option<u64> {
-        let known = self
-            .usual
-            .iter_mut()
-            .find(|usual| usual.effort == Some(effort));
-        let nanos = known.unwrap_or(&mut self.any).told(at)?;
-        Some(nanos.saturating_mul(u64::from(queries)))
-    }
-
-    /// Where what is known of an effort is kept, if need be instead of the one that was answered longest ago; `None` if
-    /// there is no memory for that.
-    fn kept(&mut self, effort: Effort) -> Option<&mut Usual> {
-        let usual = &mut self.usual;
-        let known = usual.iter().position(|usual| usual.effort == Some(effort));
-        let place = match known {
-            Some(place) => place,
-            None if usual.len() < EFFORTS => {
-                usual.try_reserve_exact(1).ok()?;
-                usual.push(Usual::default());
-                usual.len() - 1
-            }
-            None => (0..EFFORTS).min_by_key(|&place| usual[place].ended)?,
-        };
-        let usual = usual.get_mut(place)?;
-        if known.is_none() {
-            *usual = Usual {
-                effort: Some(effort),
-                ..Usual::default()
-            };
+    /// How long a task of so many queries that begins at `at` usually takes. `None` if that is unknown, or if it would
+    /// be too late by that and is to be begun to see: others are told as before meanwhile.
+    pub(super) fn usual(
+        &mut self,
+        queries: u32,
+        at: u64,
+        is_too_late: impl Fn(u64) -> bool,
+    ) -> Option<u64> {
+        let Usual { nanos, seen } = &mut self.usual;
+        let usual = nanos.saturating_mul(u64::from(queries));
+        let believed = BELIEVED.saturating_add(*nanos);
+        if usual > 0 && at.saturating_sub(*seen) > believed && is_too_late(usual) {
+            *seen = at;
+            return None;
         }
-        Some(usual)
+        (usual > 0).then_some(usual)
     }
 
     /// The table's queries are to be answered in another way from now on, so that none is refused for what others took.
     pub(super) fn forget_usual(&mut self, now: u64) {
-        self.usual.clear();
-        (self.any, self.since) = (Usual::default(), now);
+        (self.usual, self.since) = (Usual::default(), now);
     }
 
-    /// Takes note of what each query of a task took, which had a deadline if it has an effort. `typical` is what a
-    /// query of any table takes.
+    /// Takes note of what each query of a task took. `typical` is what a query of any table takes.
     #[inline]
-    pub(super) fn learn(&mut self, each: &Took, effort: Option<Effort>, away: bool, typical: u64) {
+    pub(super) fn learn(&mut self, each: &Took, limited: bool, away: bool, typical: u64) {
         if self.missed > 0 {
             self.missed -= self.missed.div_ceil(FOLLOW as u32);
         }
@@ -219,20 +169,9 @@ impl Service {
             }
             false => self.home = follow(self.home, each.spent, base),
         }
-        if let Some(effort) = effort {
-            self.learn_usual(each, effort);
-        }
-    }
-
-    fn learn_usual(&mut self, each: &Took, effort: Effort) {
         let ended = each.ended.as_nanos();
-        if ended.saturating_sub(each.lasted) < self.since {
-            return;
-        }
-        let took = [each.spent, each.lasted];
-        self.any.learn(took, ended);
-        if let Some(usual) = self.kept(effort) {
-            usual.learn(took, ended);
+        if limited && ended.saturating_sub(each.lasted) >= self.since {
+            self.usual.learn(each.lasted, ended);
         }
     }
 }
@@ -254,12 +193,7 @@ mod tests {
 
     const MILLI: u64 = 1_000_000;
 
-    fn effort(candidates: usize) -> Effort {
-        Effort::new(std::time::Duration::from_millis(25), candidates, false)
-    }
-
     impl Service {
-        /// One task, of an effort that all have unless they say another.
         fn note(&mut self, nanos: u64, ended: u64) {
             self.note_of(&took(nanos), 1, ended);
         }
@@ -267,11 +201,11 @@ mod tests {
         fn note_of(&mut self, took: &Took, queries: u32, ended: u64) {
             let ended = Time::from_nanos(ended);
             let took = Took { ended, ..*took }.each(queries);
-            self.learn(&took, Some(effort(64)), false, ASSUMED);
+            self.learn(&took, true, false, ASSUMED);
         }
 
         fn told(&mut self, queries: u32, at: u64) -> Option<u64> {
-            self.usual(effort(64), queries, at)
+            self.usual(queries, at, |_| true)
         }
     }
 
@@ -337,26 +271,6 @@ mod tests {
         assert!((1..100).contains(&service.cost()), "{service:?}");
         (0..16).for_each(|_| service.note(60 * MILLI, 0));
         assert!(service.cost() > 50 * MILLI, "{service:?}");
-    }
-
-    #[test]
-    fn many_efforts_of_a_table_that_is_too_slow_are_no_more_often_begun_than_the_kept_ones() {
-        let mut service = Service::default();
-        let mut begun = 0;
-        for at in 0..10_000 {
-            let effort = effort(1 << (at % 20));
-            if service.usual(effort, 1, at * MILLI).is_none() {
-                begun += 1;
-                let took = Took {
-                    ended: Time::from_nanos(at * MILLI),
-                    ..took(400 * MILLI)
-                };
-                service.learn(&took, Some(effort), false, ASSUMED);
-            }
-        }
-        // Each half a second at most, the kept ones and one of the others.
-        assert!(begun <= 20 * (EFFORTS as u32 + 1) + 1, "{begun}");
-        assert_eq!(service.cost_of(Some(effort(1 << 30))), service.home);
     }
 
     #[test]

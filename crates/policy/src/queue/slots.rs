@@ -5,7 +5,6 @@
 
 use std::collections::TryReserveError;
 
-use super::Effort;
 use super::flow::{List, NO_SLOT, SlotId};
 use super::flows::Place;
 
@@ -20,7 +19,8 @@ pub(super) struct Slot<T> {
     pub(super) at: u64,
     /// Queries that it answers.
     pub(super) queries: u32,
-    pub(super) effort: Option<Effort>,
+    /// As [`Terms::expiry`](super::Terms).
+    pub(super) expires: u64,
     /// Where its flow is.
     pub(super) place: Place,
     /// By [`Which`] list. Those of free slots are linked by the first.
@@ -29,17 +29,12 @@ pub(super) struct Slot<T> {
 
 impl<T> Slot<T> {
     /// Of a task that is in no list yet.
-    pub(super) fn new(
-        task: T,
-        at: u64,
-        (queries, effort): (u32, Option<Effort>),
-        place: Place,
-    ) -> Self {
+    pub(super) fn new(task: T, at: u64, (queries, expires): (u32, u64), place: Place) -> Self {
         Self {
             task: Some(task),
             at,
             queries,
-            effort,
+            expires,
             place,
             links: [Link::NONE; 2],
         }
@@ -121,13 +116,13 @@ impl<T> Slots<T> {
         }
     }
 
-    /// Takes the task in slot `id` out, which is in no list any more, with its queries and effort.
+    /// Takes the task in slot `id` out, which is in no list any more, with its queries and when it expires.
     #[inline(always)]
-    pub(super) fn remove(&mut self, id: SlotId) -> Option<(T, u32, Option<Effort>)> {
+    pub(super) fn remove(&mut self, id: SlotId) -> Option<(T, u32, u64)> {
         let slot = &mut self.all[id as usize];
         let task = slot.task.take()?;
         slot.links[Which::Ring as usize].after = self.free;
-        let taken = (task, slot.queries, slot.effort);
+        let taken = (task, slot.queries, slot.expires);
         self.free = id;
         self.waiting -= 1;
         Some(taken)
@@ -222,7 +217,7 @@ mod tests {
         let mut slots = Slots::new();
         let (mut ring, mut flow) = (List::default(), List::default());
         let mut put = |slots: &mut Slots<u64>, task| {
-            let id = slots.put(Slot::new(task, task, (1, None), 0));
+            let id = slots.put(Slot::new(task, task, (1, u64::MAX), 0));
             slots.link(Which::Ring, &mut ring, id);
             slots.link(Which::Flow, &mut flow, id);
             id
@@ -244,7 +239,7 @@ mod tests {
             assert!(slots.remove(id).is_some() && slots.remove(id).is_none());
         }
         assert_eq!((ring.first, ring.last, ring.len), (all[2], all[2], 1));
-        assert_eq!(slots.put(Slot::new(4, 0, (1, None), 0)), all[0]);
+        assert_eq!(slots.put(Slot::new(4, 0, (1, u64::MAX), 0)), all[0]);
         assert_eq!(slots.waiting, 2);
     }
 }

@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use chiplet_table::Class;
 
-use super::Effort;
 use super::flows::{Flows, NOWHERE, Place};
 use super::service::Took;
 use super::slots::Slot;
-use crate::{TableId, Time};
+use crate::{TableId, Time, is_too_late};
 
 /// On which terms a task waits.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,14 +20,23 @@ pub struct Terms {
     pub limit: Option<usize>,
     /// Queries that the task answers: more than 1 if it is part of a batch. Service times are learnt by query.
     pub queries: u32,
-    /// What it asks for, if it has a deadline: how long such tasks take decides whether that can be met.
-    pub effort: Option<Effort>,
+    /// Its deadline, if it is not to be begun where that cannot be met.
+    pub expires: Option<Time>,
     /// The task goes on with work of which a part has been accepted before. A closed queue takes it while others wait
     /// there: whoever runs those runs it, too. With nobody else there it has to make way for nobody.
     pub goes_on: bool,
     /// Where the queue keeps what it knows of the table ([`Queue::place_of`](super::Queue::place_of)), as far as the
     /// caller knows: then the queue need not look the table up.
     pub place: Option<u32>,
+}
+
+/// When a task expires that is always begun.
+pub(super) const NEVER: u64 = u64::MAX;
+
+impl Terms {
+    pub(super) fn expiry(&self) -> u64 {
+        self.expires.map_or(NEVER, Time::as_nanos)
+    }
 }
 
 impl Default for Terms {
@@ -38,7 +46,7 @@ impl Default for Terms {
             weight: 1.0,
             limit: None,
             queries: 1,
-            effort: None,
+            expires: None,
             goes_on: false,
             place: None,
         }
@@ -53,7 +61,7 @@ pub struct Run {
     pub(super) place: Place,
     pub(super) class: Class,
     pub(super) queries: u32,
-    pub(super) effort: Option<Effort>,
+    pub(super) expires: u64,
     /// How long the task was taken to last, in nanoseconds.
     pub(super) charged: u64,
     /// Tasks of the table that may follow.
@@ -87,7 +95,7 @@ impl Default for Run {
             place: NOWHERE,
             class: Class::Interactive,
             queries: 0,
-            effort: None,
+            expires: NEVER,
             charged: 0,
             left: 0,
             at: At::Nothing,
@@ -117,7 +125,7 @@ impl Run {
     pub(super) fn begin(
         &mut self,
         (table, place, last): (TableId, Place, Place),
-        (queries, effort): (u32, Option<Effort>),
+        (queries, expires): (u32, u64),
         charged: u64,
         class: Class,
         length: u32,
@@ -131,15 +139,25 @@ impl Run {
         self.place = place;
         self.class = class;
         self.queries = queries;
-        self.effort = effort;
+        self.expires = expires;
         self.charged = charged;
         (self.came, self.began) = (came, now);
         (self.at, self.missed) = (At::Begun, false);
     }
 
+    /// Whether the task that it takes at `now`, and that usually takes so long, is too late to begin.
+    pub(super) fn is_too_late(&self, now: Time, usual: u64) -> bool {
+        let [waited, left] = [
+            now.as_nanos().saturating_sub(self.came),
+            self.expires.saturating_sub(now.as_nanos()),
+        ];
+        let [waited, left, usual] = [waited, left, usual].map(Duration::from_nanos);
+        is_too_late(waited, left, usual)
+    }
+
     /// `task`, which was taken and not begun, as it waited.
     pub(super) fn slot<T>(&self, task: T) -> Slot<T> {
-        Slot::new(task, self.came, (self.queries, self.effort), self.place)
+        Slot::new(task, self.came, (self.queries, self.expires), self.place)
     }
 
     /// Says that the task which was taken is not begun, because its deadline has passed or is too near. A task that is
@@ -188,7 +206,7 @@ impl Run {
 
     /// How long the present task will take, as far as is known, if it has a deadline and others wait meanwhile.
     pub fn expected(&self) -> Option<Duration> {
-        self.expected.filter(|_| self.effort.is_some())
+        self.expected.filter(|_| self.expires < NEVER)
     }
 
     /// Whether a task was taken whose end has not been told; once. With it what that took, unless it was not begun.

@@ -89,7 +89,7 @@ impl<T> Queue<T> {
             let Ok(place) = self.flows.find_or_add(table, NOWHERE) else {
                 std::process::abort()
             };
-            let of = (terms.queries, terms.effort);
+            let of = (terms.queries, terms.expiry());
             let slot = Slot::new(task, at.as_nanos(), of, place);
             slots[terms.class as usize].push((terms.weight, slot));
         }

@@ -190,10 +190,10 @@ impl Engine<'_> {
         let dead = state.search(|&place| queries[place].told, now);
         for (_, place) in dead {
             let query = &self.queries[place];
-            let (table, effort) = (table_id(query.table), query.effort());
+            let table = table_id(query.table);
             let queue = &mut self.groups[group].state.queue;
             queue.intake_mut(table).leaving -= 1;
-            queue.count_expired(table, query.class, 1, effort);
+            queue.count_expired(table, query.class, 1);
             self.queries.release(place);
         }
     }

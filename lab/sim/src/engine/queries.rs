@@ -1,10 +1,8 @@
 //! Queries under way.
 
 use std::ops::{Index, IndexMut};
-use std::time::Duration;
 
 use chiplet_policy::TableId;
-use chiplet_policy::queue::Effort;
 use chiplet_table::Class;
 
 use super::hardware::Asked;
@@ -38,13 +36,6 @@ pub(super) struct Query {
 }
 
 impl Query {
-    /// As of a closure: whether it is one of the longer ones nothing else tells.
-    pub(super) fn effort(&self) -> Option<Effort> {
-        let due = self.due?;
-        let time = Duration::from_nanos(due - self.arrived);
-        Some(Effort::new(time, 0, false))
-    }
-
     pub(super) fn asked(&self) -> Asked {
         Asked {
             table: self.table,

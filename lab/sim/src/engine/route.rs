@@ -64,7 +64,7 @@ impl Engine<'_> {
         let state = &self.queries[query];
         let table = state.table;
         let terms = Terms {
-            effort: state.effort(),
+            expires: state.due.map(chiplet_policy::Time::from_nanos),
             ..self.clients.terms(table, state.class)
         };
         let at = self.timeline.time();

@@ -1,11 +1,9 @@
 //! Short tasks that a worker takes ahead.
 
-use std::time::Duration;
-
 use chiplet_table::Class;
 
 use crate::group::{Crossing, Group, Rest, Take};
-use crate::queue::{Discipline, Effort, Pace, Queue, Run, Terms};
+use crate::queue::{Discipline, Pace, Queue, Run, Terms};
 use crate::{StealConfig, TableId, Time};
 
 fn table(slot: u32) -> TableId {
@@ -124,7 +122,7 @@ fn nothing_is_taken_ahead_that_is_unknown_has_a_deadline_or_waits_beside_bulk() 
         ..Terms::default()
     };
     let limited = Terms {
-        effort: Some(Effort::new(Duration::from_millis(5), 1, false)),
+        expires: Some(at(5_000)),
         ..Terms::default()
     };
     for (slot, terms) in [(2, &Terms::default()), (0, &limited), (0, &bulk)] {

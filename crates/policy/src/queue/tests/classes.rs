@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::simulation::{DISCIPLINE, MILLI, SECOND, Simulation, source};
-use crate::queue::{Discipline, Effort, Queue, Run, Terms};
+use crate::queue::{Discipline, Queue, Run, Terms};
 use crate::{TableId, Time};
 use chiplet_table::Class;
 
@@ -188,45 +188,35 @@ fn a_table_has_one_limit_for_both_classes_and_its_own_if_it_has_one() {
 fn what_was_asked_for_in_vain_counts_as_what_was_asked_for_takes() {
     let mut queue: Queue<u32> = Queue::new(DISCIPLINE, 1);
     let table = Simulation::table(0);
-    let effort = Some(Effort::new(25 * MILLI, 0, false));
     queue.count_shed(table, Class::Interactive, 5);
     assert_eq!(queue.in_vain(), 0, "nobody knows what it takes");
+    let limited = Terms {
+        expires: Some(Time::from_secs(3_600)),
+        ..Terms::default()
+    };
     let (mut run, mut now) = (Run::default(), Time::ZERO);
     for _ in 0..50 {
-        for (effort, takes) in [(None, 60 * MILLI), (effort, MILLI / 2)] {
-            let terms = Terms {
-                effort,
-                ..Terms::default()
-            };
-            queue.push(table, &terms, 0, now).unwrap();
-            queue.take(false, &mut run, now).unwrap();
-            now += takes;
-            run.end(now);
-        }
+        queue.push(table, &limited, 0, now).unwrap();
+        queue.take(false, &mut run, now).unwrap();
+        now += MILLI / 2;
+        run.end(now);
     }
     queue.take(false, &mut run, now);
     let fresh =
         |queue: &mut Queue<u32>, before: u64| Duration::from_nanos(queue.in_vain() - before);
     let before = queue.in_vain();
-    queue.count_expired(table, Class::Interactive, 10, effort);
+    queue.count_expired(table, Class::Interactive, 10);
     assert_eq!(fresh(&mut queue, before), 5 * MILLI);
     // Found out by a worker that has taken it.
     let before = queue.in_vain();
-    let terms = Terms {
-        effort,
-        ..Terms::default()
-    };
-    queue.push(table, &terms, 0, now).unwrap();
+    queue.push(table, &limited, 0, now).unwrap();
     queue.take(false, &mut run, now).unwrap();
     run.miss();
     queue.take(false, &mut run, now);
     assert_eq!(fresh(&mut queue, before), MILLI / 2);
     let before = queue.in_vain();
-    let other = Some(Effort::new(MILLI, 0, false));
-    queue.count_expired(table, Class::Interactive, 10, other);
-    assert_eq!(fresh(&mut queue, before), Duration::ZERO, "none has ended");
-    queue.count_shed(table, Class::Interactive, 1);
-    assert!(fresh(&mut queue, before) > 20 * MILLI);
+    queue.count_shed(table, Class::Interactive, 10);
+    assert_eq!(fresh(&mut queue, before), 5 * MILLI);
 }
 
 proptest! {
