@@ -62,8 +62,8 @@ pub use placement::{Home, Homes, Move, Placement};
 pub use planner::{MemoryChange, MemoryStep, Planner, PlannerConfig, Remap};
 pub use split::{Hands, SplitConfig, next_unit};
 pub use steal::{
-    Backlog, LEAST_COLD, Staff, StealConfig, UNIT_FACTOR, can_help, choose_victim,
-    is_worth_crossing, is_worth_rebalancing, is_worth_stealing_while_busy,
+    Backlog, LEAST_COLD, Staff, StealConfig, UNIT_FACTOR, can_help, is_worth_crossing,
+    is_worth_rebalancing, is_worth_stealing_while_busy,
 };
 pub use table_id::TableId;
 pub use time::Time;

@@ -60,7 +60,7 @@ fn much_shorter(
     };
     let mut others = overflow_domains(table, among.len()).map(|at| among[at]);
     others.find(|&other| {
-        let price = loads.price_on(home, other);
+        let price = loads.price(home);
         !loads.is_vacant(other) && is_worth_rebalancing(at_home, wait(other), price)
     })
 }

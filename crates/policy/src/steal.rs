@@ -40,11 +40,6 @@ settings! {
         /// DRAM latency over L3 latency on Genoa (110 / 15 ns) bounds it at 7. Below 1, infinite or NaN counts
         /// as the default. With `None` nothing ever crosses.
         pub cold_factor: Option<f64> = Some(Self::COLD_FACTOR),
-        /// The most that a cold cache can cost a task, however long it runs.
-        ///
-        /// Default 3 ms: one core fills an L3 of 32 MiB in that time at 11 GB/s.
-        #[doc(hidden)]
-        pub cold_limit: Duration = Duration::from_millis(3),
         /// A task that has waited this long may be taken whatever the price.
         ///
         /// Default 4 ms. Together with the interval of the timed look (2 ms) it bounds how long a task waits while a
@@ -71,7 +66,6 @@ impl StealConfig {
         Prices {
             is_ever: self.is_ever(),
             extra: ((factor.unwrap_or(Self::COLD_FACTOR) - 1.0) * f64::from(UNIT_FACTOR)) as u64,
-            limit: nanos(self.cold_limit),
             max_wait: nanos(self.max_wait),
         }
     }
@@ -86,20 +80,18 @@ pub(crate) struct Prices {
     is_ever: bool,
     /// What a crossing costs in service times and parts of [`UNIT_FACTOR`], until that is measured.
     extra: u64,
-    limit: u64,
     pub(crate) max_wait: u64,
 }
 
 impl Prices {
-    /// What a cold cache costs a task of this queue, at most [`StealConfig::cold_limit`]. Zero while nothing is known
-    /// of its table's service time.
+    /// What a cold cache costs a task of this queue. Zero while nothing is known of its table's service time.
     #[inline]
     pub(crate) fn of(&self, backlog: &Backlog) -> u64 {
         let extra = match backlog.cold {
             Some(factor) => u64::from(factor.max(LEAST_COLD) - UNIT_FACTOR),
             None => self.extra,
         };
-        (backlog.service.saturating_mul(extra) / u64::from(UNIT_FACTOR)).min(self.limit)
+        backlog.service.saturating_mul(extra) / u64::from(UNIT_FACTOR)
     }
 
     /// [`is_worth_crossing`], where a cold cache costs `price`.
@@ -227,29 +219,3 @@ pub struct Staff {
 pub fn can_help(staff: &Staff) -> bool {
     staff.idle > 0 && staff.at_home <= staff.workers.div_ceil(4)
 }
-
-/// How many times the price of a cold cache is paid where memory is of another socket. Lines come from there in 199 ns
-/// instead of 110 (Genoa): a task that takes twice as long on a cold cache near its memory takes up to 3.6 times as
-/// long on one that is far, so it loses 2.6 times as much.
-pub(crate) const FAR_PRICE: u32 = 3;
-
-/// Which of several queues that are worth crossing for to take from. `waits` gives each with the time that its last
-/// task would wait, nearest first.
-///
-/// The nearest, unless a farther one's wait is more than a quarter longer: a wait is stale by the time it is read, the
-/// distance is not. So no wait is more than a quarter longer than the chosen one's.
-pub fn choose_victim<Q>(waits: impl IntoIterator<Item = (Q, Duration)>) -> Option<Q> {
-    let mut best: Option<(Q, Duration)> = None;
-    for (queue, wait) in waits {
-        let longer = best
-            .as_ref()
-            .is_none_or(|(_, other)| wait > *other + *other / NEAR_TIE);
-        if longer {
-            best = Some((queue, wait));
-        }
-    }
-    best.map(|(queue, _)| queue)
-}
-
-/// Waits that differ by less than this part of the shorter one count as equal.
-const NEAR_TIE: u32 = 4;

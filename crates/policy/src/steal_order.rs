@@ -8,7 +8,7 @@ use chiplet_table::Class;
 
 use crate::queue::Pace;
 use crate::route::LONG_WAIT;
-use crate::{Time, choose_victim, is_worth_stealing_while_busy};
+use crate::{Time, is_worth_stealing_while_busy};
 
 /// A busy worker looks at one other group's queue before every eighth task: that costs a cache miss.
 const LOOK_BEHIND: u32 = 8;
@@ -185,16 +185,17 @@ impl StealOrder {
     }
 }
 
-/// The group from which an idle worker of `own` should take a task, if there is any.
+/// The group from which an idle worker of `own` should take a task, if there is any: of those that are worth crossing
+/// for the one where the last task would wait longest, and of equals the nearest.
 pub fn victim(loads: &impl PublishedLoads, own: usize) -> Option<usize> {
     if !loads.is_any_overloaded() {
         return None;
     }
     let nearest = loads.nearest(own).iter().copied();
-    let overloaded = nearest.filter(|&group| loads.is_overloaded_for(group, own));
+    let overloaded = nearest.filter(|&group| loads.is_overloaded(group));
     // Of queues with nothing but bulk tasks, the nearest.
-    let wait = |group| loads.wait(group, Class::Interactive, Pace::Backlogged);
-    choose_victim(overloaded.map(|group| (group, wait(group))))
+    let wait = |&group: &usize| loads.wait(group, Class::Interactive, Pace::Backlogged);
+    overloaded.min_by_key(|group| std::cmp::Reverse(wait(group)))
 }
 
 /// Calls up to `wanted` workers to the help of `group`, of the [nearest](PublishedLoads::nearest) groups that have some
@@ -210,10 +211,7 @@ pub fn call_helpers<C, F: PublishedLoads>(
     while called < wanted {
         let seen = loads(caller);
         let mut others = seen.nearest(group).iter().copied().enumerate().skip(at);
-        // Also for units of a scan, for which another socket is not called: it joins if it comes by.
-        let worth = |other| !seen.nearest(group).is_far(other) || seen.is_overloaded_far(group);
-        let helps = |other| seen.is_spare(other) && worth(other);
-        let Some((next, other)) = others.find(|&(_, other)| helps(other)) else {
+        let Some((next, other)) = others.find(|&(_, other)| seen.is_spare(other)) else {
             break;
         };
         at = next;
@@ -280,7 +278,5 @@ pub fn is_behind(loads: &impl PublishedLoads, own: usize, other: usize, now: Tim
         std::time::Duration::ZERO
     };
     let lag = now.since(next.since);
-    next.fair
-        && lag >= LONG_WAIT
-        && is_worth_stealing_while_busy(own_lag, lag, loads.price_on(other, own))
+    next.fair && lag >= LONG_WAIT && is_worth_stealing_while_busy(own_lag, lag, loads.price(other))
 }

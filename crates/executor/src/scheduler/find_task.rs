@@ -363,15 +363,7 @@ impl<T, U: Invite> FindTask<'_, T, U> {
         if !self.leave() && !closed {
             return Resting::LookAgain;
         }
-        let is_far = self
-            .scheduler
-            .groups
-            .nearest(victim)
-            .is_far(self.local.group);
-        let is_worth = |state: &Group<T>| match is_far {
-            true => state.published_load().overloaded_far,
-            false => state.published_load().overloaded,
-        };
+        let is_worth = |state: &Group<T>| state.published_load().overloaded;
         let Some(task) = self.take_from(victim, is_worth) else {
             return Resting::LookAgain;
         };

@@ -25,8 +25,6 @@ pub(crate) struct Groups<T> {
     spare: GroupSet,
     /// Groups whose queue is worth crossing for.
     pub(super) overloaded: GroupSet,
-    /// Those of them that are that for workers of another socket.
-    overloaded_far: GroupSet,
 }
 
 struct Cell<T> {
@@ -50,7 +48,6 @@ impl<T> Groups<T> {
         Self {
             spare: GroupSet::new(list.len()),
             overloaded: GroupSet::new(list.len()),
-            overloaded_far: GroupSet::new(list.len()),
             list,
             cores: Arc::clone(cores),
         }
@@ -120,11 +117,6 @@ impl<T> Groups<T> {
         }
         let load = state.published_load();
         for (changed, set, is_in) in [
-            (
-                unpublished.overloaded,
-                &self.overloaded_far,
-                load.overloaded_far,
-            ),
             (unpublished.overloaded, &self.overloaded, load.overloaded),
             (unpublished.spare, &self.spare, load.spare),
         ] {
@@ -235,10 +227,6 @@ impl<T> PublishedLoads for Groups<T> {
 
     fn is_overloaded(&self, group: usize) -> bool {
         self.overloaded.contains(group)
-    }
-
-    fn is_overloaded_far(&self, group: usize) -> bool {
-        self.overloaded_far.contains(group)
     }
 
     fn is_any_overloaded(&self) -> bool {

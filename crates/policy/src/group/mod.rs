@@ -33,7 +33,7 @@ use std::ops::Range;
 use chiplet_table::Class;
 
 use crate::queue::{Discipline, Pace, Parts, Queue, Refusal, Run, Terms};
-use crate::steal::{FAR_PRICE, Prices};
+use crate::steal::Prices;
 use crate::{Staff, TableId, Time, can_help};
 pub use away::{LOOK, Looked};
 pub use published_load::{Crossing, Next, PublishedLoad, PublishedLoads, Unpublished};
@@ -332,7 +332,9 @@ impl<T> Group<T> {
     /// at, more is due at once.
     pub fn search(&mut self, dead: impl FnMut(&T) -> bool, now: Time) -> Vec<(TableId, T)> {
         let (out, is_through) = self.queue.search(STEPS, dead);
-        self.search.found(out.len(), is_through, now);
+        if is_through {
+            self.search.is_through(now);
+        }
         // With fewer tasks it is hardly worth more; if it is, the timed look sees it.
         self.show_at(now);
         out
@@ -377,7 +379,7 @@ impl<T> Group<T> {
         self.unpublished.tasks = true;
         if self.queue.is_empty() {
             (self.load.work, self.load.next) = Default::default();
-            return self.set_overloaded(false, false);
+            return self.set_overloaded(false);
         }
         let outlook = self.queue.outlook(now);
         let (load, backlog) = (&mut self.load, &outlook.backlog);
@@ -387,20 +389,16 @@ impl<T> Group<T> {
             since: Time::from_nanos(now.as_nanos().saturating_sub(backlog.age)),
             fair: outlook.fair,
         });
-        let overloaded = |price| self.prices.are_worth(backlog, price);
-        let is_overloaded = overloaded(load.price);
-        let is_overloaded_far = is_overloaded && overloaded(u64::from(FAR_PRICE) * load.price);
-        self.set_overloaded(is_overloaded, is_overloaded_far)
+        let is_overloaded = self.prices.are_worth(backlog, load.price);
+        self.set_overloaded(is_overloaded)
     }
 
     /// True if more may help now than could before.
     #[inline(always)]
-    fn set_overloaded(&mut self, overloaded: bool, overloaded_far: bool) -> bool {
-        let load = &mut self.load;
-        let before = (load.overloaded, load.overloaded_far);
-        (load.overloaded, load.overloaded_far) = (overloaded, overloaded_far);
-        self.unpublished.overloaded |= before != (overloaded, overloaded_far);
-        (overloaded && !before.0) || (overloaded_far && !before.1)
+    fn set_overloaded(&mut self, overloaded: bool) -> bool {
+        let before = std::mem::replace(&mut self.load.overloaded, overloaded);
+        self.unpublished.overloaded |= before != overloaded;
+        overloaded && !before
     }
 
     /// Sets whether the group has workers to spare: a sleeper that may help others, and nothing queued.

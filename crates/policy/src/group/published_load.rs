@@ -5,7 +5,6 @@ use std::time::Duration;
 use chiplet_table::Class;
 
 use crate::queue::Pace;
-use crate::steal::FAR_PRICE;
 use crate::{Neighbours, StealConfig, Time};
 
 /// When work may leave its group; the same for all groups of an executor.
@@ -42,8 +41,6 @@ pub struct PublishedLoad {
     pub next: Option<Next>,
     /// The queue is worth crossing for.
     pub overloaded: bool,
-    /// It is that for workers of another socket, too, who pay three times the price ([`PublishedLoads::price_on`]).
-    pub overloaded_far: bool,
     /// There is an idle worker that may help others.
     pub spare: bool,
 }
@@ -63,7 +60,7 @@ pub struct Next {
 pub struct Unpublished {
     /// [`PublishedLoad::work`], [`PublishedLoad::price`] and [`PublishedLoad::next`].
     pub tasks: bool,
-    /// [`PublishedLoad::overloaded`] and [`PublishedLoad::overloaded_far`].
+    /// [`PublishedLoad::overloaded`].
     pub overloaded: bool,
     /// [`PublishedLoad::spare`].
     pub spare: bool,
@@ -89,9 +86,6 @@ pub trait PublishedLoads {
     /// Whether the queue of `group` is worth crossing for.
     fn is_overloaded(&self, group: usize) -> bool;
 
-    /// Whether it is that for workers of another socket.
-    fn is_overloaded_far(&self, group: usize) -> bool;
-
     /// Whether any queue is worth crossing for.
     fn is_any_overloaded(&self) -> bool;
 
@@ -114,22 +108,5 @@ pub trait PublishedLoads {
     fn wait(&self, group: usize, class: Class, pace: Pace) -> Duration {
         let workers = self.at_work_in(group).max(1) as u64;
         Duration::from_nanos(self.work(group, class, pace) / workers)
-    }
-
-    /// Whether the queue of `group` is worth crossing for to workers of `other`.
-    #[inline]
-    fn is_overloaded_for(&self, group: usize, other: usize) -> bool {
-        match self.nearest(group).is_far(other) {
-            true => self.is_overloaded_far(group),
-            false => self.is_overloaded(group),
-        }
-    }
-
-    /// What a cold cache would cost the next task of `group` on workers of `other`.
-    fn price_on(&self, group: usize, other: usize) -> Duration {
-        match self.nearest(group).is_far(other) {
-            true => FAR_PRICE * self.price(group),
-            false => self.price(group),
-        }
     }
 }

@@ -4,12 +4,8 @@ use std::time::Duration;
 
 use crate::Time;
 
-/// A queue that refuses is searched for dead tasks again after this time, and after twice as long each time that none
-/// was found.
-const PAUSE: Duration = Duration::from_millis(2);
-
-/// The longest such pause: the time in which a queue of a million tasks is searched about once.
-const LONGEST_PAUSE: Duration = Duration::from_millis(64);
+/// A queue that refuses is searched for dead tasks again after this time.
+const PAUSE: Duration = Duration::from_millis(64);
 
 /// So many tasks are looked at in a turn: some tenths of a millisecond, for which the queue's lock is held.
 pub(super) const STEPS: usize = 1_000;
@@ -20,7 +16,6 @@ pub(super) struct Search {
     /// Whether anybody was refused since the last search, or that goes on.
     pub(super) wanted: bool,
     next: Time,
-    pause: Duration,
 }
 
 impl Search {
@@ -29,15 +24,8 @@ impl Search {
         self.wanted && self.next <= now
     }
 
-    /// A turn at `now` has found so many; the search is through with it if `is_through`.
-    pub(super) fn found(&mut self, dead: usize, is_through: bool, now: Time) {
-        if dead > 0 {
-            self.pause = Duration::ZERO;
-        }
-        if is_through {
-            self.pause = (2 * self.pause).clamp(PAUSE, LONGEST_PAUSE);
-            self.next = now + self.pause;
-            self.wanted = false;
-        }
+    /// The search is through with the queue at `now`.
+    pub(super) fn is_through(&mut self, now: Time) {
+        (self.wanted, self.next) = (false, now + PAUSE);
     }
 }

@@ -106,10 +106,6 @@ impl PublishedLoads for Sockets {
         self.load(group).overloaded
     }
 
-    fn is_overloaded_far(&self, group: usize) -> bool {
-        self.load(group).overloaded_far
-    }
-
     fn is_any_overloaded(&self) -> bool {
         self.groups
             .iter()
@@ -130,18 +126,37 @@ impl PublishedLoads for Sockets {
 }
 
 #[test]
-fn another_socket_helps_for_three_prices() {
-    // A cold cache costs one service time near, and three far.
-    for (tasks, help) in [
-        (1, [false, false]),
-        (2, [true, false]),
-        (3, [true, false]),
-        (4, [true, true]),
-    ] {
+fn another_socket_helps_at_the_same_price() {
+    // A cold cache costs one service time.
+    for (tasks, helps) in [(1, false), (2, true)] {
         let mut sockets = Sockets::new();
         sockets.push(table(0), Class::Interactive, tasks);
         sockets.after(Duration::ZERO);
-        assert_eq!(sockets.help(), help, "{tasks} tasks");
+        assert_eq!(sockets.help(), [helps; 2], "{tasks} tasks");
+    }
+}
+
+#[test]
+fn the_longest_wait_is_helped_first_and_of_equals_the_nearest() {
+    for (tasks, victim) in [([9, 9], 1), ([9, 10], 2), ([10, 9], 1)] {
+        let mut sockets = Sockets::new();
+        for (group, tasks) in (1..).zip(tasks) {
+            let terms = Terms::default();
+            for task in 0..tasks {
+                assert!(
+                    sockets.groups[group]
+                        .push(table(7), &terms, task, sockets.now)
+                        .is_ok()
+                );
+            }
+            let _ = sockets.groups[group].look(sockets.now);
+        }
+        let waits = [1, 2].map(|group| sockets.wait(group, Class::Interactive, Pace::Backlogged));
+        let expected = if waits[1] > waits[0] { 2 } else { 1 };
+        assert_eq!(
+            (steal_order::victim(&sockets, 0), expected),
+            (Some(victim), victim)
+        );
     }
 }
 
@@ -170,7 +185,7 @@ fn bulk_work_and_tables_that_nothing_is_known_of_are_helped_far_too() {
 }
 
 #[test]
-fn helpers_are_called_by_what_they_would_pay() {
+fn the_nearest_are_called_first() {
     let called = |sockets: &Sockets| {
         let mut called = Vec::new();
         let mut caller = &mut called;
@@ -185,9 +200,6 @@ fn helpers_are_called_by_what_they_would_pay() {
         called
     };
     let mut sockets = Sockets::new();
-    sockets.push(table(0), Class::Interactive, 3);
-    sockets.after(Duration::ZERO);
-    assert_eq!(called(&sockets), [1]);
     sockets.push(table(0), Class::Interactive, 3);
     sockets.after(Duration::ZERO);
     assert_eq!(called(&sockets), [1, 2, 3]);

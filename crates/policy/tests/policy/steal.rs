@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use chiplet_policy::{
-    Backlog, LEAST_COLD, Staff, StealConfig, UNIT_FACTOR, can_help, choose_victim,
-    is_worth_crossing,
+    Backlog, LEAST_COLD, Staff, StealConfig, UNIT_FACTOR, can_help, is_worth_crossing,
 };
 use proptest::prelude::*;
 
@@ -41,10 +40,9 @@ fn any_config() -> impl Strategy<Value = StealConfig> {
         1 => Just(None),
         1 => proptest::num::f64::ANY.prop_map(Some)
     ];
-    (factor, micros(), micros()).prop_map(|(cold_factor, cold_limit, max_wait)| {
+    (factor, micros()).prop_map(|(cold_factor, max_wait)| {
         StealConfig::new()
             .cold_factor(cold_factor)
-            .cold_limit(cold_limit)
             .max_wait(max_wait)
     })
 }
@@ -101,7 +99,7 @@ proptest! {
         let cold_factor = f64::from(parts) / f64::from(UNIT_FACTOR);
         let service = u64::from(UNIT_FACTOR) * micros;
         let backlog = Backlog { workers, queued, work: service * u64::from(queued), service, ..Backlog::default() };
-        let config = StealConfig::new().cold_factor(Some(cold_factor)).cold_limit(Duration::MAX);
+        let config = StealConfig::new().cold_factor(Some(cold_factor));
         let services = f64::from(queued) / f64::from(workers);
         prop_assert_eq!(is_worth_crossing(&backlog, &config), services > cold_factor - 1.0);
         // Before anything is known of the table, its tasks count as equally long: the same.
@@ -143,21 +141,6 @@ proptest! {
         prop_assert!(leaves || idle < workers);
         prop_assert!(!leaves || (idle > 0 && 4 * at_home < workers + 4));
     }
-
-    #[test]
-    fn the_victim_is_near_the_longest_wait_and_the_nearest_of_those(
-        waits in proptest::collection::vec(micros(), 0..16),
-    ) {
-        let chosen = choose_victim(waits.iter().copied().enumerate());
-        prop_assert_eq!(chosen.is_none(), waits.is_empty());
-        let Some(chosen) = chosen else { return Ok(()) };
-        let longest = waits.iter().copied().max().unwrap_or_default();
-        prop_assert!(waits[chosen] + waits[chosen] / 4 >= longest);
-        // The nearest is passed over only for a wait a quarter longer.
-        if longest <= waits[0] + waits[0] / 4 {
-            prop_assert_eq!(chosen, 0);
-        }
-    }
 }
 
 #[test]
@@ -183,21 +166,4 @@ fn a_cold_cache_that_costs_nothing_by_measurement_is_cheap_and_not_unknown() {
         &backlog(Some(8 * UNIT_FACTOR / 5)),
         &config
     ));
-}
-
-#[test]
-fn a_cold_cache_costs_a_long_task_no_more_than_filling_it() {
-    let config = StealConfig::default();
-    let service = 3_000_000_000;
-    // One more of three seconds waits behind four workers: 750 ms, where a crossing costs 3 ms at most.
-    let backlog = Backlog {
-        workers: 4,
-        queued: 1,
-        work: service,
-        service,
-        ..Backlog::default()
-    };
-    assert!(is_worth_crossing(&backlog, &config));
-    let unlimited = config.cold_limit(Duration::MAX);
-    assert!(!is_worth_crossing(&backlog, &unlimited));
 }

@@ -89,10 +89,6 @@ impl PublishedLoads for Groups {
         self[group].state.published_load().overloaded
     }
 
-    fn is_overloaded_far(&self, group: usize) -> bool {
-        self[group].state.published_load().overloaded_far
-    }
-
     fn is_any_overloaded(&self) -> bool {
         self.list
             .iter()

@@ -223,7 +223,7 @@ impl Engine<'_> {
         let now = self.timeline.time();
         self.groups[victim].state.show_at(now);
         let group = self.workers[worker].group;
-        if !self.groups.is_overloaded_for(victim, group) {
+        if !self.groups.is_overloaded(victim) {
             return false;
         }
         let Some(query) = self.take_task(victim, worker) else {
