@@ -43,26 +43,34 @@ impl Sockets {
             crossing,
             now: Time::from_millis(1),
         };
-        // Group 0 is busy, and knows what a task of table 0 takes.
-        all.push(table(0), Class::Interactive, 1);
-        let mut run = Run::default();
-        assert!(matches!(
-            all.groups[0].take(0, false, &mut run, all.now, |_, _, _| ()),
-            Take::Task { .. }
-        ));
-        all.now += SERVICE;
-        run.end(all.now);
-        let _ = all.groups[0].take(0, false, &mut run, all.now, |_, _, _| ());
+        all.learns(0);
         all
     }
 
+    /// The group is busy, and knows what a task of table 0 takes.
+    fn learns(&mut self, group: usize) {
+        self.push_to(group, table(0), Class::Interactive, 1);
+        let mut run = Run::default();
+        assert!(matches!(
+            self.groups[group].take(group, false, &mut run, self.now, |_, _, _| ()),
+            Take::Task { .. }
+        ));
+        self.now += SERVICE;
+        run.end(self.now);
+        let _ = self.groups[group].take(group, false, &mut run, self.now, |_, _, _| ());
+    }
+
     fn push(&mut self, of: TableId, class: Class, tasks: u32) {
+        self.push_to(0, of, class, tasks);
+    }
+
+    fn push_to(&mut self, group: usize, of: TableId, class: Class, tasks: u32) {
         let terms = Terms {
             class,
             ..Terms::default()
         };
         for task in 0..tasks {
-            assert!(self.groups[0].push(of, &terms, task, self.now).is_ok());
+            assert!(self.groups[group].push(of, &terms, task, self.now).is_ok());
         }
     }
 
@@ -141,22 +149,11 @@ fn the_longest_wait_is_helped_first_and_of_equals_the_nearest() {
     for (tasks, victim) in [([9, 9], 1), ([9, 10], 2), ([10, 9], 1)] {
         let mut sockets = Sockets::new();
         for (group, tasks) in (1..).zip(tasks) {
-            let terms = Terms::default();
-            for task in 0..tasks {
-                assert!(
-                    sockets.groups[group]
-                        .push(table(7), &terms, task, sockets.now)
-                        .is_ok()
-                );
-            }
+            sockets.learns(group);
+            sockets.push_to(group, table(0), Class::Interactive, tasks);
             let _ = sockets.groups[group].look(sockets.now);
         }
-        let waits = [1, 2].map(|group| sockets.wait(group, Class::Interactive, Pace::Backlogged));
-        let expected = if waits[1] > waits[0] { 2 } else { 1 };
-        assert_eq!(
-            (steal_order::victim(&sockets, 0), expected),
-            (Some(victim), victim)
-        );
+        assert_eq!(steal_order::victim(&sockets, 0), Some(victim));
     }
 }
 
@@ -219,10 +216,4 @@ fn queues_are_evened_out_within_a_socket() {
     sockets.nearest[0] = Neighbours::new(vec![2, 3], 0);
     let of = (table(0), Class::Interactive, Pace::Within);
     assert!(route::evens_out(&sockets, &sockets.crossing, 0, of).is_some());
-    let mut sockets = Sockets::new();
-    sockets.push(table(0), Class::Interactive, 9);
-    sockets.after(Duration::ZERO);
-    assert!(route::evens_out(&sockets, &sockets.crossing, 0, of).is_some());
-    sockets.nearest[0] = Neighbours::new(vec![2, 3], 0);
-    assert_eq!(route::evens_out(&sockets, &sockets.crossing, 0, of), None);
 }
