@@ -14,21 +14,14 @@ use crate::Time;
 /// table whose queries change.
 const FOLLOW: u64 = 8;
 
-/// What is expected of queries of which nothing is known, before any table of the domain is known: those of a graph
-/// that no cache holds take some hundreds of microseconds.
-pub(super) const ASSUMED: u64 = 200_000;
-
-/// A table's first service time counts as at most [`OUTLIER`] times this, or times a typical table's: there is nothing
-/// else to hold it against.
-const FIRST: u64 = 1_000_000;
+/// What a query is taken to last before any table of the domain is known. A table's first service time counts as at most
+/// [`OUTLIER`] times this, or times a typical table's: there is nothing else to hold it against.
+pub(super) const ASSUMED: u64 = 1_000_000;
 
 /// So long after a task that was begun to see should have ended the usual time is not believed, whatever is answered
 /// meanwhile: the next task is begun whatever its deadline. So short queries are found out beside long ones of their
 /// table, and a table that really is too slow takes no more than one worker for that.
 const BELIEVED: u64 = 100_000_000;
-
-/// All tasks, where a part of them is counted.
-const ALL: u32 = 1 << 20;
 
 /// How long a task took.
 #[derive(Clone, Copy)]
@@ -65,8 +58,6 @@ pub(super) struct Service {
     pub(super) cold: Cold,
     /// The mean there, for what nobody has answered at home.
     away: u64,
-    /// The part of its tasks that are not begun because of their deadlines, of [`ALL`].
-    missed: u32,
     /// Of those that had a deadline.
     usual: Usual,
     /// Tasks that began before say nothing of that: another index answered them.
@@ -97,36 +88,20 @@ impl Usual {
 }
 
 impl Service {
-    /// What a query that waits costs on average, whether it is begun or not; 0 if it is unknown.
+    /// What a query costs; 0 if that is unknown.
     pub(super) fn cost(&self) -> u64 {
-        match self.missed {
-            0 => self.home,
-            missed => (self.home * u64::from(ALL - missed)).div_ceil(ALL.into()),
-        }
-    }
-
-    /// What one costs that is begun; 0 if that is unknown.
-    pub(super) fn cost_if_begun(&self) -> u64 {
         match self.home {
             0 => self.away,
             home => home,
         }
     }
 
-    /// [`Service::cost`], or that of a `typical` table's if it is unknown.
+    /// What one costs at home, or that of a `typical` table's if it is unknown.
     pub(super) fn mean(&self, typical: u64) -> u64 {
-        match self.cost() {
+        match self.home {
             0 => typical,
             cost => cost,
         }
-    }
-
-    /// So many tasks were not begun because of their deadlines. They have cost nothing, and their table is not to wait
-    /// for what they would have.
-    pub(super) fn miss(&mut self, tasks: u64) {
-        let kept = (1.0 - 1.0 / FOLLOW as f32).powi(tasks.min(1_000) as i32);
-        // Some cost is left: one of 0 would be unknown.
-        self.missed = ALL - (((ALL - self.missed) as f32 * kept) as u32).max(1);
     }
 
     /// How long a task of so many queries that begins at `at` usually takes. `None` if that is unknown, or if it would
@@ -155,11 +130,8 @@ impl Service {
     /// Takes note of what each query of a task took. `typical` is what a query of any table takes.
     #[inline]
     pub(super) fn learn(&mut self, each: &Took, limited: bool, away: bool, typical: u64) {
-        if self.missed > 0 {
-            self.missed -= self.missed.div_ceil(FOLLOW as u32);
-        }
         let base = match self.home {
-            0 => typical.max(FIRST),
+            0 => typical.max(ASSUMED),
             home => home,
         };
         match away {
@@ -237,7 +209,7 @@ mod tests {
     fn an_outlier_that_comes_first_is_forgotten_after_one_look() {
         let mut service = Service::default();
         service.note(400 * MILLI, 0);
-        assert_eq!(service.home, OUTLIER * FIRST);
+        assert_eq!(service.home, OUTLIER * ASSUMED);
         let believed = BELIEVED + 400 * MILLI;
         assert_eq!(service.told(1, believed), Some(400 * MILLI));
         // One task is begun to see, the others are told as before.
@@ -256,21 +228,6 @@ mod tests {
             begun += u32::from(service.told(1, at * MILLI).is_none());
         }
         assert_eq!(begun, 6);
-    }
-
-    #[test]
-    fn what_is_not_begun_costs_nothing_and_says_nothing_of_what_is() {
-        let mut service = known(60 * MILLI);
-        let home = service.home;
-        (0..7).for_each(|_| service.miss(1));
-        assert!(service.cost() < 25 * MILLI, "{service:?}");
-        assert_eq!(service.home, home);
-        // However many those were, the table is known still, and some that are begun tell what they cost.
-        (0..1_000).for_each(|_| service.miss(1));
-        service.miss(1_000_000);
-        assert!((1..100).contains(&service.cost()), "{service:?}");
-        (0..16).for_each(|_| service.note(60 * MILLI, 0));
-        assert!(service.cost() > 50 * MILLI, "{service:?}");
     }
 
     #[test]
