@@ -32,12 +32,6 @@ settings! {
 }
 
 impl SplitConfig {
-    /// Whether `left` bytes can be more than one unit, so that it matters how many hands there are.
-    #[doc(hidden)]
-    pub fn is_divisible(&self, left: u128) -> bool {
-        left >= 2 * self.least()
-    }
-
     /// Whether one more hand should come for `left` bytes that nobody has taken: they are worth a unit.
     ///
     /// So a hand that comes costs a query at most a tenth of what it scans, also where everybody is busy: how many

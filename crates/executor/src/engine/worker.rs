@@ -258,13 +258,9 @@ impl Worker {
         domain.is_some_and(|domain| self.engine.split.is_stream(bytes, domain.cache_bytes))
     }
 
-    /// Who could scan a query of which `left` bytes are left and on which `inside` workers are.
-    pub(crate) fn hands(&self, inside: usize, left: u128) -> Hands {
-        let matters = self.engine.split.is_divisible(left);
-        let (idle, waiting) = match matters {
-            true => self.engine.scheduler.idle_and_waiting(self.local.group),
-            false => (0, 0),
-        };
+    /// Who could scan a query on which `inside` workers are.
+    pub(crate) fn hands(&self, inside: usize) -> Hands {
+        let (idle, waiting) = self.engine.scheduler.idle_and_waiting(self.local.group);
         Hands {
             inside,
             idle,

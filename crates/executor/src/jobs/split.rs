@@ -103,7 +103,8 @@ impl Units {
     /// The next unit of a worker. One that `enters` has to [`Units::leave`] if it gets one.
     pub(super) fn take(&self, worker: &Worker, enters: bool) -> Option<Range<usize>> {
         // Looked at before the lock below, which is taken for long enough without that.
-        let mut hands = worker.hands(0, self.left()?);
+        self.left()?;
+        let mut hands = worker.hands(0);
         let mut progress = self.progress.lock();
         let rest = &self.probes[progress.next..];
         if rest.is_empty() {

@@ -21,9 +21,6 @@ use crate::sync::now;
 /// Between two looks at what is to be copied.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// A copy is made only where this part of its size is left besides: others take memory meanwhile.
-const MARGIN: u64 = 8;
-
 pub(crate) struct Copier {
     pub(crate) engine: Arc<Engine>,
     pub(crate) balancer: Arc<Balancer>,
@@ -130,12 +127,11 @@ impl Copier {
     }
 }
 
-/// That these nodes, or the control group, have no room for so many bytes and some more, if so.
+/// That these nodes, or the control group, have no room for so many bytes, if so.
 fn want_of_room(nodes: &[u32], bytes: u64) -> Option<String> {
-    let wanted = bytes.saturating_add(bytes / MARGIN);
-    let room = room_on(nodes).filter(|&room| room < wanted)?;
+    let room = room_on(nodes).filter(|&room| room < bytes)?;
     Some(format!(
-        "nodes {nodes:?} have room for {room} bytes and {wanted} are needed: free memory there, or raise the control \
+        "nodes {nodes:?} have room for {room} bytes and {bytes} are needed: free memory there, or raise the control \
          group's limit"
     ))
 }

@@ -87,12 +87,7 @@ pub enum Take<T> {
     /// No task.
     Nothing,
     /// A task.
-    Task {
-        /// It.
-        task: T,
-        /// The queue has become worth crossing for, so another group's worker is to be called.
-        calls: bool,
-    },
+    Task(T),
 }
 
 /// What a worker without work does.
@@ -206,9 +201,9 @@ impl<T> Group<T> {
                 if part > 0 {
                     ahead(&mut self.queue, run, part);
                 }
-                let calls = self.show_at(now);
+                self.show_at(now);
                 self.show_spare();
-                Take::Task { task, calls }
+                Take::Task(task)
             }
         }
     }
@@ -369,17 +364,20 @@ impl<T> Group<T> {
         self.queue.is_empty() && self.queue.is_closed()
     }
 
-    /// Sets what others see of the queue at `now`. True if it has become worth crossing for.
+    /// Sets what others see of the queue at `now`.
     #[inline]
-    pub fn show_at(&mut self, now: Time) -> bool {
-        self.crossing.is_possible() && self.set_published_load(now)
+    pub fn show_at(&mut self, now: Time) {
+        if self.crossing.is_possible() {
+            self.set_published_load(now);
+        }
     }
 
-    fn set_published_load(&mut self, now: Time) -> bool {
+    fn set_published_load(&mut self, now: Time) {
         self.unpublished.tasks = true;
         if self.queue.is_empty() {
             (self.load.work, self.load.next) = Default::default();
-            return self.set_overloaded(false);
+            self.set_overloaded(false);
+            return;
         }
         let outlook = self.queue.outlook(now);
         let (load, backlog) = (&mut self.load, &outlook.backlog);
@@ -390,15 +388,13 @@ impl<T> Group<T> {
             fair: outlook.fair,
         });
         let is_overloaded = self.prices.are_worth(backlog, load.price);
-        self.set_overloaded(is_overloaded)
+        self.set_overloaded(is_overloaded);
     }
 
-    /// True if more may help now than could before.
     #[inline(always)]
-    fn set_overloaded(&mut self, overloaded: bool) -> bool {
+    fn set_overloaded(&mut self, overloaded: bool) {
         let before = std::mem::replace(&mut self.load.overloaded, overloaded);
         self.unpublished.overloaded |= before != overloaded;
-        overloaded && !before
     }
 
     /// Sets whether the group has workers to spare: a sleeper that may help others, and nothing queued.

@@ -235,9 +235,7 @@ impl Planner {
         let now = self.latest;
         let (placement, windows, domains) = (&self.placement, &self.windows, &self.domains);
         self.memories.next_step(self.memory_budget, now, |table| {
-            // What both windows say is no burst, and not over.
-            let traffic = windows.traffic(table, now);
-            let bytes = traffic.fast.min(traffic.slow);
+            let bytes = windows.traffic(table, now).slow;
             let homes = placement.homes(table);
             homes.map_or_else(BTreeMap::new, |homes| {
                 memory::by_package(homes, domains, bytes)

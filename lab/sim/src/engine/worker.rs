@@ -167,12 +167,9 @@ impl Engine<'_> {
             self.groups[group]
                 .state
                 .take(worker, returns, &mut state.run, now, |_, _, _| ());
-        let Take::Task { task, calls } = taken else {
+        let Take::Task(task) = taken else {
             return false;
         };
-        if calls {
-            self.call_help(group, 1);
-        }
         self.begin(worker, task, StealLevel::Own, group);
         true
     }
