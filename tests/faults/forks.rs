@@ -58,7 +58,7 @@ fn all_others_say_so(executor: &Executor, table: TableId) -> bool {
     let calls: [&dyn Fn(); 9] = [
         &|| drop(executor.snapshot()),
         &|| assert_ne!(executor.add_closure_table("more", 1), table),
-        &|| drop(executor.nodes_for(1)),
+        &|| drop(executor.nodes_for_new()),
         &|| drop(executor.nodes_of(table)),
         &|| drop(executor.placement()),
         &|| drop(executor.workers()),

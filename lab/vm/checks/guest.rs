@@ -383,7 +383,7 @@ fn on_its_nodes(shape: &Shape) {
     // New tables go where the others are not.
     let mut nodes = Cpus::new();
     for _ in 0..shape.domains {
-        let wanted = executor.nodes_for(all.size_bytes());
+        let wanted = executor.nodes_for_new();
         assert!(!wanted.is_empty(), "the machine has several sockets");
         let table = build(MemoryPolicy::on(wanted.clone()));
         let placed = executor.add_table("placed", table);

@@ -281,7 +281,7 @@ impl Builder {
         if nodes.matter() && numa_balancing() == Some(true) {
             tracing::warn!(
                 "automatic NUMA balancing is on: it takes pages of tables away for a while to see who reads them; build and \
-                 load tables on nodes (Executor::nodes_for), which it leaves alone, or turn it off (sysctl \
+                 load tables on nodes (Executor::nodes_for_new), which it leaves alone, or turn it off (sysctl \
                  kernel.numa_balancing=0)"
             );
         }

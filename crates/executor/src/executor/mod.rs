@@ -118,23 +118,20 @@ impl Executor {
         id
     }
 
-    /// The NUMA nodes on which a new table of `size_bytes` bytes should have its memory: those of the socket where its
-    /// home would be now. Empty on a machine with one socket, where all memory is equally near. Build or load the table
+    /// The NUMA nodes on which a new table should have its memory: those of the socket where its home would be now. Empty on a machine with one socket, where all memory is equally near. Build or load the table
     /// with them, then add it soon:
     ///
     /// ```
     /// use chiplet_executor::{Executor, Topology};
     ///
     /// let executor = Executor::builder().topology(Topology::uniform(1, 2, 32 << 20)).build()?;
-    /// assert_eq!(executor.nodes_for(1 << 30), []);
-    /// // HnswTable::build(&rows, dim, &config.memory(MemoryPolicy::on(executor.nodes_for(1 << 30))))
+    /// assert_eq!(executor.nodes_for_new(), []);
+    /// // HnswTable::build(&rows, dim, &config.memory(MemoryPolicy::on(executor.nodes_for_new())))
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn nodes_for(&self, size_bytes: u64) -> Vec<u32> {
-        let home = self
-            .balancer()
-            .planner(|planner| planner.home_for(size_bytes));
+    pub fn nodes_for_new(&self) -> Vec<u32> {
+        let home = self.balancer().planner(|planner| planner.home_for_new());
         self.nodes_near(&home)
     }
 

@@ -1,17 +1,13 @@
 //! Tables with several homes, and those without load: how many homes, on which domains, and with which weights.
 //!
-//! A table's load is poured over its homes like water over steps: every home gets at least a small
-//! part, and the rest goes where the load per core is least until the homes stand level.
+//! A table's load is poured over its homes like water over steps: it goes where the load per core is least until the
+//! homes stand level.
 
 use super::MapperConfig;
 use super::draft::{Draft, Spot};
 use super::item::Item;
 use super::machine::Machine;
 use crate::wait::{predicted_wait, utilisation_at};
-
-/// Part of an even share that every home gets at least. Below it a home would be kept in name only:
-/// its cache would be cold for the few queries that it sees.
-const LEAST_SHARE: f64 = 0.1;
 
 /// How many homes a table should have, given those that it has: at least [`Demand::least_homes`](super::Demand), at
 /// most the number of domains. `config` must be sane and the load clean.
@@ -150,18 +146,13 @@ pub(super) fn pour_over(draft: &mut Draft, index: usize, homes: &[usize]) {
     draft.put(index, Spot::On(shares));
 }
 
-/// Shares of `amount` for each of `homes`, sorted by domain, so that the loads per core end as level
-/// as they can while every home keeps its least share.
+/// Shares of `amount` for each of `homes`, sorted by domain, so that the loads per core end as level as they can.
 fn pour(amount: f64, homes: &[usize], load: &[f64], machine: &Machine) -> Vec<(usize, f64)> {
-    let least = amount / homes.len() as f64 * LEAST_SHARE;
-    let mut steps: Vec<(usize, f64)> = homes
-        .iter()
-        .map(|&domain| (domain, load[domain] + least))
-        .collect();
+    let mut steps: Vec<(usize, f64)> = homes.iter().map(|&domain| (domain, load[domain])).collect();
     let height = |&(domain, load): &(usize, f64)| load / machine.cores(domain);
     steps.sort_by(|a, b| height(a).total_cmp(&height(b)).then(a.0.cmp(&b.0)));
 
-    let (mut volume, mut cores) = (amount - least * homes.len() as f64, 0.0);
+    let (mut volume, mut cores) = (amount, 0.0);
     let mut surface = 0.0;
     for (position, step) in steps.iter().enumerate() {
         volume += step.1;
@@ -178,7 +169,7 @@ fn pour(amount: f64, homes: &[usize], load: &[f64], machine: &Machine) -> Vec<(u
         .iter()
         .map(|&(domain, load)| {
             let above = surface * machine.cores(domain) - load;
-            (domain, least + above.max(0.0))
+            (domain, above.max(0.0))
         })
         .collect();
     shares.sort_by_key(|&(domain, _)| domain);
@@ -197,8 +188,7 @@ mod tests {
         let specs = [0, 1, 2].map(|id| DomainSpec::new(DomainId(id), 1));
         let machine = Machine::new(&specs, PlaceBy::Traffic);
         let shares = pour(60.0, &[2, 0, 1], &[0.0, 10.0, 100.0], &machine);
-        // Domain 2 gets its least share, a tenth of 20; the others end at 34.
-        assert_eq!(shares, [(0, 34.0), (1, 24.0), (2, 2.0)]);
+        assert_eq!(shares, [(0, 35.0), (1, 25.0), (2, 0.0)]);
     }
 
     #[test]

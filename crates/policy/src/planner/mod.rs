@@ -161,17 +161,17 @@ impl Planner {
             return homes.clone();
         }
         let near = package.filter(|_| self.by_time());
-        let homes = self.tallies.home(size_bytes, near);
+        let homes = self.tallies.home(near);
         self.tallies.add(&homes, self.expected, size_bytes);
         self.note_memory(table, size_bytes, package);
         Arc::make_mut(&mut self.placement).insert(table, homes.clone());
         homes
     }
 
-    /// The home that a new table of `size_bytes` would get now, wherever its memory was.
+    /// The home that a new table would get now, wherever its memory was.
     #[must_use]
-    pub fn home_for(&self, size_bytes: u64) -> Homes {
-        self.tallies.home(size_bytes, None)
+    pub fn home_for_new(&self) -> Homes {
+        self.tallies.home(None)
     }
 
     /// Takes a table out and forgets its load. The version rises by one, unless it was not placed.

@@ -31,22 +31,14 @@ impl Tallies {
         Self(list)
     }
 
-    /// A home for a new table of `size_bytes`. If the package that holds its memory is known: in that package, unless
-    /// only another one's cache has room for it.
-    pub(super) fn home(&self, size_bytes: u64, package: Option<u32>) -> Homes {
+    /// A home for a new table: in the package that holds its memory, if that is known.
+    pub(super) fn home(&self, package: Option<u32>) -> Homes {
         let anywhere = assign_home(&self.0).expect("a planner has domains");
         let is_near = |tally: &&DomainTally| {
             tally.spec.cores > 0 && package.is_some_and(|package| package == tally.spec.package)
         };
-        let has_room = |tally: &DomainTally| {
-            let cache = tally.spec.cache_bytes;
-            cache == 0 || tally.bytes + asked(tally, size_bytes) <= cache as f64
-        };
-        let home = match assign_home(self.0.iter().filter(is_near)) {
-            Some(nearest) if has_room(nearest) || !has_room(anywhere) => nearest,
-            _ => anywhere,
-        };
-        Homes::single(home.spec.id)
+        let home = assign_home(self.0.iter().filter(is_near));
+        Homes::single(home.unwrap_or(anywhere).spec.id)
     }
 
     /// Nothing is asked for, and the domains have these cores.
