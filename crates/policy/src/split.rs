@@ -32,15 +32,6 @@ settings! {
 }
 
 impl SplitConfig {
-    /// Whether one more hand should come for `left` bytes that nobody has taken: they are worth a unit.
-    ///
-    /// So a hand that comes costs a query at most a tenth of what it scans, also where everybody is busy: how many
-    /// units there are does not depend on who takes them.
-    #[doc(hidden)]
-    pub fn is_worth_joining(&self, left: u128) -> bool {
-        left >= self.least()
-    }
-
     /// Whether a table of `bytes` is a stream for a home with a cache of `cache_bytes`.
     #[doc(hidden)]
     pub fn is_stream(&self, bytes: u64, cache_bytes: u64) -> bool {

@@ -77,14 +77,7 @@ impl SearchTask {
             return Ok(Served::Answered(table.merge(query, vec![part], context)?));
         }
         let left = cost(&probes[first..]);
-        let units = Box::new(Units::new(
-            probes,
-            grain,
-            first,
-            worker.engine.split,
-            team,
-            (started, level),
-        ));
+        let units = Box::new(Units::new(probes, grain, first, team, (started, level)));
         if self.work.units.set(units).is_err() {
             unreachable!("a task is run once");
         }

@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use chiplet_policy::{SplitConfig, StealLevel, Time};
+use chiplet_policy::{StealLevel, Time};
 use chiplet_table::{Neighbor, Probe};
 
 use crate::engine::worker::Worker;
@@ -20,7 +20,6 @@ pub(super) struct Units {
     pub(super) started: Time,
     pub(super) probes: Vec<Probe>,
     grain: usize,
-    config: SplitConfig,
     /// Workers that may take part.
     team: usize,
     progress: Mutex<Progress>,
@@ -62,7 +61,6 @@ impl Units {
         probes: Vec<Probe>,
         grain: usize,
         taken: usize,
-        config: SplitConfig,
         team: usize,
         (started, level): (Time, StealLevel),
     ) -> Self {
@@ -82,28 +80,19 @@ impl Units {
             started,
             probes,
             grain,
-            config,
             team,
             progress: Mutex::new(progress),
         }
     }
 
-    /// Whether one more worker is welcome.
+    /// Whether there is something for one more worker to take.
     pub(super) fn is_open(&self) -> bool {
-        let left = self.left();
-        left.is_some_and(|left| self.config.is_worth_joining(left))
-    }
-
-    /// What nobody has taken yet, in bytes; `None` if there is nothing to take.
-    fn left(&self) -> Option<u128> {
-        let progress = self.progress.lock();
-        (progress.next < self.probes.len()).then_some(progress.left)
+        self.progress.lock().next < self.probes.len()
     }
 
     /// The next unit of a worker. One that `enters` has to [`Units::leave`] if it gets one.
     pub(super) fn take(&self, worker: &Worker, enters: bool) -> Option<Range<usize>> {
         // Looked at before the lock below, which is taken for long enough without that.
-        self.left()?;
         let mut hands = worker.hands(0);
         let mut progress = self.progress.lock();
         let rest = &self.probes[progress.next..];
@@ -178,7 +167,7 @@ mod tests {
     /// A query of one unit, which its own worker has taken, and into which so many others have come.
     fn with_helpers(count: usize) -> Units {
         let started = (Time::ZERO, StealLevel::Own);
-        let units = Units::new(Vec::new(), 1, 0, SplitConfig::default(), 4, started);
+        let units = Units::new(Vec::new(), 1, 0, 4, started);
         units.progress.lock().inside += count;
         units
     }

@@ -47,13 +47,7 @@ impl Engine<'_> {
         else {
             return false;
         };
-        let worth = match self.scenario.strategy.splitting {
-            Splitting::Domain | Splitting::Spill => {
-                self.scenario.settings.split.is_worth_joining(units.left)
-            }
-            Splitting::Never | Splitting::AllCores => true,
-        };
-        units.next < units.visits.len() && worth
+        units.next < units.visits.len()
     }
 
     /// A query of the group that one more worker may join.
