@@ -3,7 +3,7 @@
 //! Two readings a task are worth reading the processor's counter itself ([`quanta`]), where the system counts by that
 //! too: it has then found that the counter runs evenly and alike on all cores. Elsewhere, and in a model, time is the
 //! system's clock. The two may drift apart by some millionths, so moments of one are never compared with the other's:
-//! deadlines, which callers give by the system's clock, are looked at by that.
+//! deadlines, which callers give by the system's clock, are looked at by that. A queue gets what was left at the submit.
 
 use std::time::Instant;
 

@@ -17,7 +17,6 @@ const OVERFLOW: usize = 3;
 /// let nearest = Neighbours::new(vec![1, 2, 3], 1);
 /// assert_eq!(*nearest, [1, 2, 3]);
 /// assert_eq!(nearest.of_socket(), [1]);
-/// assert!(nearest.is_far(3));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Neighbours {
@@ -36,12 +35,6 @@ impl Neighbours {
     #[inline]
     pub fn of_socket(&self) -> &[usize] {
         &self.all[..self.of_socket]
-    }
-
-    /// Whether `other` is of another socket: the memory of its tables is farther away.
-    #[inline]
-    pub fn is_far(&self, other: usize) -> bool {
-        self.all[self.of_socket..].contains(&other)
     }
 }
 

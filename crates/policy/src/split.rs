@@ -32,6 +32,12 @@ settings! {
 }
 
 impl SplitConfig {
+    /// Whether `left` bytes can be more than one unit, so that it matters how many hands there are.
+    #[doc(hidden)]
+    pub fn is_divisible(&self, left: u128) -> bool {
+        left >= 2 * self.least()
+    }
+
     /// Whether a table of `bytes` is a stream for a home with a cache of `cache_bytes`.
     #[doc(hidden)]
     pub fn is_stream(&self, bytes: u64, cache_bytes: u64) -> bool {

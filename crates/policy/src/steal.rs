@@ -40,7 +40,7 @@ settings! {
         /// DRAM latency over L3 latency on Genoa (110 / 15 ns) bounds it at 7. Below 1, infinite or NaN counts
         /// as the default. With `None` nothing ever crosses.
         pub cold_factor: Option<f64> = Some(Self::COLD_FACTOR),
-        /// A task that has waited this long may be taken whatever the price.
+        /// A task that has waited this long may be taken whatever the price. With 0 there is no price.
         ///
         /// Default 4 ms. Together with the interval of the timed look (2 ms) it bounds how long a task waits while a
         /// worker that may run it idles.
@@ -87,6 +87,9 @@ impl Prices {
     /// What a cold cache costs a task of this queue. Zero while nothing is known of its table's service time.
     #[inline]
     pub(crate) fn of(&self, backlog: &Backlog) -> u64 {
+        if self.max_wait == 0 {
+            return 0;
+        }
         let extra = match backlog.cold {
             Some(factor) => u64::from(factor.max(LEAST_COLD) - UNIT_FACTOR),
             None => self.extra,

@@ -16,7 +16,7 @@ const LOOK_BEHIND: u32 = 8;
 /// What a worker that is free tries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attempt {
-    /// To take part in what a sibling has started, if there is enough left of it for one more. It came before any task
+    /// To take part in what a sibling has started, if something is left of it for one more. It came before any task
     /// that waits, and ends sooner.
     Join,
     /// To take the next task of this group, whose queue has fallen behind the own group's, though that is not empty.

@@ -74,7 +74,7 @@ impl Engine {
             header.submitted.set(left_home);
         }
         let terms = Terms {
-            expires: header.limit,
+            expires: header.limit(),
             ..state.options.terms(header.class)
         };
         let pushed = self.push(&header.entry, group, terms, task, header.accepted);

@@ -23,9 +23,8 @@ pub(crate) struct Header {
     /// The deadline as [`Common::expiry`](super::registry::Common::expiry) writes it.
     pub(crate) expires: Time,
     pub(crate) class: Class,
-    /// Its deadline by the scheduler's clock, if it is passed over where that cannot be met. Parts of batches and blocks
-    /// are not.
-    pub(crate) limit: Option<Time>,
+    /// It has a deadline, and is passed over where that cannot be met. Parts of batches and blocks are not.
+    pub(crate) limited: bool,
     /// Its life as one word: see `completion.rs`.
     pub(super) state: AtomicU32,
     pub(super) waker: Mutex<Option<Waker>>,
@@ -40,13 +39,13 @@ impl Header {
         entry: EntryRef,
         accepted: Time,
         expires: Option<Instant>,
-        (class, limit): (Class, Option<Time>),
+        (class, limited): (Class, bool),
     ) -> Self {
         Self {
             accepted,
             expires: entry.common.expiry(expires),
             class,
-            limit,
+            limited,
             state: AtomicU32::new(0),
             waker: Mutex::new(None),
             submitted: Submitted::new(None),
@@ -63,6 +62,12 @@ impl Header {
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.has_deadline()
             .then(|| self.entry.common.began + self.expires.elapsed())
+    }
+
+    /// Its deadline by the scheduler's clock, if it is passed over where that cannot be met.
+    pub(super) fn limit(&self) -> Option<Time> {
+        let deadline = self.deadline().filter(|_| self.limited)?;
+        Some(self.accepted + deadline.saturating_duration_since(now()))
     }
 
     pub(crate) fn is_expired(&self, now: Instant) -> bool {
@@ -194,7 +199,7 @@ pub(crate) trait Task: Send + Sync {
 
 /// What a worker has started and shares out: any worker may take part in it.
 pub(crate) trait Shared: Send + Sync {
-    /// Whether there is enough left for one more worker.
+    /// Whether something is left for one more worker.
     fn is_open(&self) -> bool;
 
     /// Has this worker take part, until nothing is left or it is no longer wanted. True: until a task that waits goes

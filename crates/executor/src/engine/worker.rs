@@ -258,9 +258,12 @@ impl Worker {
         domain.is_some_and(|domain| self.engine.split.is_stream(bytes, domain.cache_bytes))
     }
 
-    /// Who could scan a query on which `inside` workers are.
-    pub(crate) fn hands(&self, inside: usize) -> Hands {
-        let (idle, waiting) = self.engine.scheduler.idle_and_waiting(self.local.group);
+    /// Who could scan a query of which `left` bytes are left and on which `inside` workers are.
+    pub(crate) fn hands(&self, inside: usize, left: u128) -> Hands {
+        let (idle, waiting) = match self.engine.split.is_divisible(left) {
+            true => self.engine.scheduler.idle_and_waiting(self.local.group),
+            false => (0, 0),
+        };
         Hands {
             inside,
             idle,

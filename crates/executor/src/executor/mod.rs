@@ -25,7 +25,6 @@ use crate::options::TableOptions;
 use crate::placement::balancer::Balancer;
 use crate::placement::workers::WorkerInfo;
 use crate::snapshot::{self, Snapshot};
-use crate::sync::now;
 use crate::ticket::Ticket;
 use builder::Builder;
 
@@ -118,8 +117,9 @@ impl Executor {
         id
     }
 
-    /// The NUMA nodes on which a new table should have its memory: those of the socket where its home would be now. Empty on a machine with one socket, where all memory is equally near. Build or load the table
-    /// with them, then add it soon:
+    /// The NUMA nodes on which a new table should have its memory: those of the socket where its home would be now.
+    /// Empty on a machine with one socket, where all memory is equally near. Build or load the table with them, then add
+    /// it soon:
     ///
     /// ```
     /// use chiplet_executor::{Executor, Topology};
@@ -374,7 +374,7 @@ impl Executor {
         Ok(entry)
     }
 
-    /// What is known of a task of `class`, or the table's, that `expires`, and is passed over if it is `limited` by that.
+    /// What is known of a task of `class`, or the table's, that `expires` and is passed over if it is `limited`.
     #[inline(always)]
     fn header(
         &self,
@@ -385,9 +385,7 @@ impl Executor {
     ) -> Header {
         let class = class.unwrap_or_else(|| entry.state.options.get().class);
         let accepted = self.engine.scheduler.clock().now();
-        let left = |at: Instant| accepted + at.saturating_duration_since(now());
-        let limit = expires.filter(|_| limited).map(left);
-        Header::new(entry, accepted, expires, (class, limit))
+        Header::new(entry, accepted, expires, (class, limited))
     }
 
     /// All counters. Reading them holds no worker and no submit up for longer than one small step ([`Snapshot`]).

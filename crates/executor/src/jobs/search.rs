@@ -69,7 +69,7 @@ impl SearchTask {
         let total = cost(&probes);
         let spills = worker.spills(table.size_bytes());
         let team = worker.team(spills);
-        let first = worker.next_unit(&probes, grain, total, &worker.hands(1), team);
+        let first = worker.next_unit(&probes, grain, total, &worker.hands(1, total), team);
         if first == probes.len() {
             self.remember_hands(1);
             self.check(now())?;

@@ -87,13 +87,19 @@ impl Units {
 
     /// Whether there is something for one more worker to take.
     pub(super) fn is_open(&self) -> bool {
-        self.progress.lock().next < self.probes.len()
+        self.left().is_some()
+    }
+
+    /// What nobody has taken yet, in bytes; `None` if there is nothing to take.
+    fn left(&self) -> Option<u128> {
+        let progress = self.progress.lock();
+        (progress.next < self.probes.len()).then_some(progress.left)
     }
 
     /// The next unit of a worker. One that `enters` has to [`Units::leave`] if it gets one.
     pub(super) fn take(&self, worker: &Worker, enters: bool) -> Option<Range<usize>> {
         // Looked at before the lock below, which is taken for long enough without that.
-        let mut hands = worker.hands(0);
+        let mut hands = worker.hands(0, self.left()?);
         let mut progress = self.progress.lock();
         let rest = &self.probes[progress.next..];
         if rest.is_empty() {

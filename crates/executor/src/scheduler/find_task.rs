@@ -251,13 +251,15 @@ impl<T, U: Invite> FindTask<'_, T, U> {
     }
 
     /// The worker found nothing near: stays awake for a moment before it goes to sleep, unless that was in vain lately.
-    /// A task that comes meanwhile starts at once and costs its submitter no system call.
+    /// A task that comes meanwhile starts at once and costs its submitter no system call. A worker that was woken
+    /// always stays: whoever woke it has work, or will have it in a moment.
     ///
     /// It is counted, so that a push need not wake a sleeper for a task that this worker is about to see. When it stops
     /// looking it is not counted any more, and it looks at the queue once more after that.
     fn spin(&mut self) {
         let (scheduler, group) = (self.scheduler, self.local.group);
-        if !self.local.spin_budget.tries() || !scheduler.groups.lock(group).spin() {
+        let woken = std::mem::take(&mut self.local.woken);
+        if !(woken || self.local.spin_budget.tries()) || !scheduler.groups.lock(group).spin() {
             return;
         }
         let came = (0..LINGERS).any(|_| {
@@ -347,6 +349,7 @@ impl<T, U: Invite> FindTask<'_, T, U> {
     pub(super) fn wakes(&mut self, now: Time) {
         self.local.now = now;
         self.local.steal_order.found();
+        self.local.woken = true;
         if !left_out(Step::WakingLeavesList) {
             self.leave();
         }

@@ -16,7 +16,7 @@ use crate::sync::atomic::{AtomicUsize, Ordering};
 
 /// An invitation, as the scheduler sees it.
 pub(crate) trait Invite: Clone {
-    /// Whether there is still enough left for one more worker.
+    /// Whether something is left for one more worker.
     fn is_open(&self) -> bool;
 }
 

@@ -54,6 +54,8 @@ pub(crate) struct Local<U> {
     pub(super) away: Option<(usize, Run)>,
     /// A recent time: when the last task ended or the last park did. Spares asking the clock for each take.
     pub(crate) now: Time,
+    /// It has been woken, and found nothing to run since.
+    pub(super) woken: bool,
     pub(super) spin_budget: SpinBudget,
     pub(super) steal_order: StealOrder,
 }
@@ -69,6 +71,7 @@ impl<U> Local<U> {
             ended: Vec::new(),
             away: None,
             now,
+            woken: false,
             spin_budget: SpinBudget::default(),
             steal_order: StealOrder::default(),
         }
@@ -77,6 +80,7 @@ impl<U> Local<U> {
     /// It has something to run, and may spin again after it.
     pub(super) fn found(&mut self) {
         self.steal_order.found();
+        self.woken = false;
     }
 
     /// It runs a task of its group that had been taken ahead by `run`.

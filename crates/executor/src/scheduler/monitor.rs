@@ -10,8 +10,9 @@
 //! One thread looks every [`LOOK`] while tasks wait anywhere, and calls for help for the queues that need it by
 //! then. Go's `sysmon` is the model.
 //!
-//! The thread costs nothing while no task waits: it parks once a look has found every queue empty. A push that leaves its task waiting wakes it ([`Monitor::arm`]). Both sides write, fence and read, so one of
-//! them sees the other: the pusher writes `queued` and reads `armed`, the thread writes `armed` and reads `queued`.
+//! The thread costs nothing while no task waits: it parks once a look has found every queue empty. A push that leaves
+//! its task waiting wakes it ([`Monitor::arm`]). Both sides write, fence and read, so one of them sees the other: the
+//! pusher writes `queued` and reads `armed`, the thread writes `armed` and reads `queued`.
 
 use chiplet_policy::Time;
 use chiplet_policy::group::{LOOK, PublishedLoads};

@@ -1,6 +1,6 @@
 //! Workers that share a queue, as a value: what waits, who sleeps, is awake without work, or runs another group's task.
 //!
-//! Every operation says whom to wake and whom to call, and keeps what others may see of the group ([`PublishedLoad`]).
+//! Every operation says whom to wake, and keeps what others may see of the group ([`PublishedLoad`]).
 //! The executor holds a group under a lock and carries that out with atomics and parkers ([`Group::unpublished`]); a
 //! simulator does it with events. A worker is known by its number, and its group by its place in a list.
 //!

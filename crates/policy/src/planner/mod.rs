@@ -155,7 +155,7 @@ impl Planner {
     }
 
     /// As [`Planner::add_table`], for a table whose memory is near `package`. Where tables are placed by time, its home
-    /// is there as long as that is not much busier than others.
+    /// is there, until a remap moves it.
     pub fn add_table_on(&mut self, table: TableId, size_bytes: u64, package: Option<u32>) -> Homes {
         if let Some(homes) = self.placement.homes(table) {
             return homes.clone();

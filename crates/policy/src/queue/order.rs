@@ -235,7 +235,7 @@ impl<T> Order<T> {
     fn clear_way(&mut self, flows: &mut Flows, place: Place) {
         let class = self.class as usize;
         let own = flows[(place, class)].work();
-        let far_more = FAR_MORE as u64 * own.max(self.burst);
+        let far_more = own.max(self.burst).saturating_mul(FAR_MORE as u64);
         loop {
             let is_in_way =
                 |&other: &Place| other != place && flows[(other, class)].work() > far_more;
@@ -330,8 +330,11 @@ impl<T> Order<T> {
         }
         let each = took.each(run.queries);
         let home = flow.service.home;
-        flow.service
-            .learn(&each, run.expires < NEVER, away, self.typical);
+        flow.service.learn(&each, away, self.typical);
+        if run.expires < NEVER {
+            let is_cut = took.ended.as_nanos() >= run.expires;
+            flow.service.learn_usual(&each, is_cut);
+        }
         match away {
             true => self.cold.note(each.spent, home),
             false => self.typical = follow(self.typical, each.spent, self.typical),
@@ -484,6 +487,7 @@ impl<T> Order<T> {
             flow.ends();
             self.weights.leave(flow);
             if self.weights.flows == 0 {
+                self.turns.forget();
                 self.slots.shrink();
             }
         }

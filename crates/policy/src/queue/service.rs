@@ -14,8 +14,8 @@ use crate::Time;
 /// table whose queries change.
 const FOLLOW: u64 = 8;
 
-/// What a query is taken to last before any table of the domain is known. A table's first service time counts as at most
-/// [`OUTLIER`] times this, or times a typical table's: there is nothing else to hold it against.
+/// What a query is taken to last before any table of the domain is known. A table's first service time counts as at
+/// most [`OUTLIER`] times this, or times a typical table's: there is nothing else to hold it against.
 pub(super) const ASSUMED: u64 = 1_000_000;
 
 /// So long after a task that was begun to see should have ended the usual time is not believed, whatever is answered
@@ -129,7 +129,7 @@ impl Service {
 
     /// Takes note of what each query of a task took. `typical` is what a query of any table takes.
     #[inline]
-    pub(super) fn learn(&mut self, each: &Took, limited: bool, away: bool, typical: u64) {
+    pub(super) fn learn(&mut self, each: &Took, away: bool, typical: u64) {
         let base = match self.home {
             0 => typical.max(ASSUMED),
             home => home,
@@ -141,8 +141,13 @@ impl Service {
             }
             false => self.home = follow(self.home, each.spent, base),
         }
+    }
+
+    /// The same of a task that had a deadline, and may have been cut by that: then it would have taken longer.
+    pub(super) fn learn_usual(&mut self, each: &Took, is_cut: bool) {
         let ended = each.ended.as_nanos();
-        if limited && ended.saturating_sub(each.lasted) >= self.since {
+        let is_of_now = ended.saturating_sub(each.lasted) >= self.since;
+        if is_of_now && !(is_cut && each.lasted < self.usual.nanos) {
             self.usual.learn(each.lasted, ended);
         }
     }
@@ -173,7 +178,8 @@ mod tests {
         fn note_of(&mut self, took: &Took, queries: u32, ended: u64) {
             let ended = Time::from_nanos(ended);
             let took = Took { ended, ..*took }.each(queries);
-            self.learn(&took, true, false, ASSUMED);
+            self.learn(&took, false, ASSUMED);
+            self.learn_usual(&took, false);
         }
 
         fn told(&mut self, queries: u32, at: u64) -> Option<u64> {
@@ -238,6 +244,23 @@ mod tests {
         }
         assert!(service.home > 15 * MILLI, "{service:?}");
         assert!(service.told(1, 0).unwrap() > 10 * MILLI, "{service:?}");
+    }
+
+    #[test]
+    fn a_task_that_was_cut_says_only_that_it_takes_longer() {
+        let mut service = known(5 * MILLI);
+        service.learn_usual(&took(MILLI / 5), true);
+        assert_eq!(service.told(1, 0), Some(5 * MILLI));
+        service.learn_usual(&took(20 * MILLI), true);
+        assert!(service.told(1, 0) > Some(5 * MILLI));
+    }
+
+    #[test]
+    fn a_look_is_spent_only_where_it_would_refuse() {
+        let (mut service, at) = (known(5 * MILLI), 1_000 * MILLI);
+        assert_eq!(service.usual(1, at, |_| false), Some(5 * MILLI));
+        assert_eq!(service.usual(1, at, |_| true), None);
+        assert_eq!(service.usual(1, at, |_| true), Some(5 * MILLI));
     }
 
     #[test]

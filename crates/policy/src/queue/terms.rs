@@ -145,14 +145,15 @@ impl Run {
         (self.at, self.missed) = (At::Begun, false);
     }
 
-    /// Whether the task that it takes at `now`, and that usually takes so long, is too late to begin.
+    /// Whether the task that it takes at `now`, and that usually takes so long, is too late to begin, though it has not
+    /// expired.
     pub(super) fn is_too_late(&self, now: Time, usual: u64) -> bool {
         let [waited, left] = [
             now.as_nanos().saturating_sub(self.came),
             self.expires.saturating_sub(now.as_nanos()),
         ];
         let [waited, left, usual] = [waited, left, usual].map(Duration::from_nanos);
-        is_too_late(waited, left, usual)
+        !left.is_zero() && is_too_late(waited, left, usual)
     }
 
     /// `task`, which was taken and not begun, as it waited.

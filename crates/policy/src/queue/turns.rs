@@ -19,6 +19,8 @@ pub(super) struct Turns {
     ahead: Tags,
     /// The tag of the flood that was served last.
     clock: u128,
+    /// The largest tag that a flow has got.
+    latest: u128,
     /// What waits in them, in nanoseconds.
     pub(super) work: u64,
 }
@@ -89,6 +91,7 @@ impl Turns {
     pub(super) fn charge(&mut self, flow: &mut Flow, place: Place, expected: u64) {
         let before = flow.tag;
         flow.charge(expected);
+        self.latest = self.latest.max(flow.tag);
         if !flow.is_backlogged {
             return;
         }
@@ -123,5 +126,11 @@ impl Turns {
         if self.floods.is_empty() {
             std::mem::swap(&mut self.floods, &mut self.ahead);
         }
+    }
+
+    /// Nothing waits any more: what was asked for too much is forgotten.
+    #[inline(always)]
+    pub(super) fn forget(&mut self) {
+        self.clock = self.latest;
     }
 }

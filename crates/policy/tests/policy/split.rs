@@ -148,6 +148,7 @@ fn invitations_are_for_those_who_find_a_unit() {
     assert_eq!(config.invitations(1_000, 3), 3);
     assert_eq!(config.invitations(250, 3), 2);
     assert_eq!(config.invitations(99, 3), 0);
+    assert!(config.is_divisible(200) && !config.is_divisible(199));
 }
 
 #[test]
