@@ -22,7 +22,7 @@ use given::{Copies, Parts};
 /// void.
 /// copies: the least number of homes, of all tables or of each by name; no table has more homes than there are domains.
 /// saturation: a table gets more homes if it asks for more than this part of one's cores (0.7), and for
-/// 1.43 times all load divided by the domains, or more than one has. relax: and gives them back below this part (0.4).
+/// 1.43 times all load divided by the domains. relax: and gives them back below this part (0.4).
 /// stay: a placement that moves less may have a busiest domain that is this part busier than the best (0.1).
 /// Returns of each table its homes, with the part of its queries that each is to get. Equal arguments give equal homes;
 /// of equal domains the first by name is taken.

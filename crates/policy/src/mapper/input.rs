@@ -124,8 +124,7 @@ settings! {
         /// What is balanced.
         pub placing: PlaceBy = PlaceBy::Time,
         /// Where tables are placed by time, a table gets several homes when its load exceeds this part of its home's
-        /// cores, and it has 1.43 times one domain's fair share of the total (total / domains) or asks for more than
-        /// its home has.
+        /// cores, and it has 1.43 times one domain's fair share of the total (total / domains).
         ///
         /// Default 0.7: by Erlang's C formula, queries wait 0.1 service times for one of the 8 cores of a CCD
         /// at 70 % use, 0.9 at 90 % and 2.1 at 95 %; running on a cold cache costs about one. So the table is

@@ -18,8 +18,8 @@ const SPLIT_FROM: f64 = 1.43;
 /// most the number of domains. `config` must be sane and the load clean.
 ///
 /// A table with one home gets more when it saturates it: by time, when its load exceeds
-/// [`saturation`](MapperConfig::saturation) of the home's cores, and [`SPLIT_FROM`] fair shares of the total or all of
-/// the home; by traffic, [`hot_share`](MapperConfig::hot_share) fair shares. It then gets as many as it has fair
+/// [`saturation`](MapperConfig::saturation) of the home's cores, and [`SPLIT_FROM`] fair shares of the total;
+/// by traffic, [`hot_share`](MapperConfig::hot_share) fair shares. It then gets as many as it has fair
 /// shares, rounded up, and at least two. By traffic the share of the total decides, because the traffic of a saturated
 /// table is capped by what its home can serve. By time, where load counts what was refused, it gets no more homes than
 /// it would saturate: on a machine that is idle but for one table, some homes are enough and the others stay cold.
@@ -45,8 +45,7 @@ pub(super) fn homes_wanted(
         true => {
             let weakest = homes.iter().map(|&(domain, _)| machine.cores(domain));
             let cores = weakest.reduce(f64::min).unwrap_or(machine.mean_cores());
-            let is_large = item.load > SPLIT_FROM * ease * fair || item.load > cores;
-            is_large && item.load > saturation() * ease * cores
+            item.load > SPLIT_FROM * ease * fair && item.load > saturation() * ease * cores
         }
         false => item.load > config.hot_share * ease * fair,
     };

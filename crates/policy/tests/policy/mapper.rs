@@ -202,17 +202,20 @@ fn slow_cores_get_load_in_proportion() {
     }
 }
 
-/// Also of two domains, where 1.43 fair shares are 72 % of all load.
+/// Also of two domains, and whatever part of a home it may have.
 #[test]
-fn a_table_that_asks_for_more_than_its_home_has_gets_another() {
-    let demands = demands([9.0, 5.0]);
-    for saturation in [0.5, 0.7] {
+fn a_table_that_has_most_of_the_load_gets_another_home() {
+    for saturation in [0.3, 0.5, 0.7] {
         let config = MapperConfig::new().saturation(saturation);
-        let homes = assign_homes(&demands, &domains(2, 8), None, &config).homes;
-        assert_eq!(homes[&table(0)].len(), 2);
-        assert_eq!(homes[&table(1)].len(), 1);
-        let alone = assign_homes(&demands[1..], &domains(2, 8), None, &config).homes;
-        assert_eq!(alone[&table(1)].len(), if saturation < 0.6 { 2 } else { 1 });
+        for (others, homes) in [(0.0, 2), (2.0, 2), (5.0, 1)] {
+            let demands = demands([9.0, others]);
+            let assigned = assign_homes(&demands, &domains(2, 8), None, &config).homes;
+            assert_eq!(
+                assigned[&table(0)].len(),
+                homes,
+                "{saturation}, beside {others}"
+            );
+        }
     }
 }
 
