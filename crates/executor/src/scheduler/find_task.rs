@@ -246,7 +246,12 @@ impl<T, U: Invite> FindTask<'_, T, U> {
         match taken {
             Take::OffDuty => Near::OffDuty,
             Take::Nothing => Near::Nothing,
-            Take::Task(task) => Near::Found(Found::Task(task, StealLevel::Own)),
+            Take::Task { task, calls } => {
+                if calls {
+                    scheduler.call_help(local.group, 1);
+                }
+                Near::Found(Found::Task(task, StealLevel::Own))
+            }
         }
     }
 

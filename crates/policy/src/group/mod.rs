@@ -1,6 +1,6 @@
 //! Workers that share a queue, as a value: what waits, who sleeps, is awake without work, or runs another group's task.
 //!
-//! Every operation says whom to wake, and keeps what others may see of the group ([`PublishedLoad`]).
+//! Every operation says whom to wake and whom to call, and keeps what others may see of the group ([`PublishedLoad`]).
 //! The executor holds a group under a lock and carries that out with atomics and parkers ([`Group::unpublished`]); a
 //! simulator does it with events. A worker is known by its number, and its group by its place in a list.
 //!
@@ -87,7 +87,12 @@ pub enum Take<T> {
     /// No task.
     Nothing,
     /// A task.
-    Task(T),
+    Task {
+        /// It.
+        task: T,
+        /// The queue has become worth crossing for, so another group's worker is to be called.
+        calls: bool,
+    },
 }
 
 /// What a worker without work does.
@@ -201,9 +206,9 @@ impl<T> Group<T> {
                 if part > 0 {
                     ahead(&mut self.queue, run, part);
                 }
-                self.show_at(now);
+                let calls = self.show_at(now);
                 self.show_spare();
-                Take::Task(task)
+                Take::Task { task, calls }
             }
         }
     }
@@ -364,20 +369,17 @@ impl<T> Group<T> {
         self.queue.is_empty() && self.queue.is_closed()
     }
 
-    /// Sets what others see of the queue at `now`.
+    /// Sets what others see of the queue at `now`. True if it has become worth crossing for.
     #[inline]
-    pub fn show_at(&mut self, now: Time) {
-        if self.crossing.is_possible() {
-            self.set_published_load(now);
-        }
+    pub fn show_at(&mut self, now: Time) -> bool {
+        self.crossing.is_possible() && self.set_published_load(now)
     }
 
-    fn set_published_load(&mut self, now: Time) {
+    fn set_published_load(&mut self, now: Time) -> bool {
         self.unpublished.tasks = true;
         if self.queue.is_empty() {
             (self.load.work, self.load.next) = Default::default();
-            self.set_overloaded(false);
-            return;
+            return self.set_overloaded(false);
         }
         let outlook = self.queue.outlook(now);
         let (load, backlog) = (&mut self.load, &outlook.backlog);
@@ -388,13 +390,14 @@ impl<T> Group<T> {
             fair: outlook.fair,
         });
         let is_overloaded = self.prices.are_worth(backlog, load.price);
-        self.set_overloaded(is_overloaded);
+        self.set_overloaded(is_overloaded)
     }
 
     #[inline(always)]
-    fn set_overloaded(&mut self, overloaded: bool) {
+    fn set_overloaded(&mut self, overloaded: bool) -> bool {
         let before = std::mem::replace(&mut self.load.overloaded, overloaded);
         self.unpublished.overloaded |= before != overloaded;
+        overloaded && !before
     }
 
     /// Sets whether the group has workers to spare: a sleeper that may help others, and nothing queued.

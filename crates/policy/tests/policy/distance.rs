@@ -53,7 +53,7 @@ impl Sockets {
         let mut run = Run::default();
         assert!(matches!(
             self.groups[group].take(group, false, &mut run, self.now, |_, _, _| ()),
-            Take::Task(_)
+            Take::Task { .. }
         ));
         self.now += SERVICE;
         run.end(self.now);

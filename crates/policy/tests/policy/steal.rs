@@ -93,7 +93,7 @@ proptest! {
     fn crossing_pays_exactly_when_the_wait_exceeds_the_cold_cache(
         workers in 1_u32..17,
         queued in 1_u32..300,
-        micros in 1_u64..1_000,
+        micros in 1_u64..500,
         parts in UNIT_FACTOR..6 * UNIT_FACTOR,
     ) {
         let cold_factor = f64::from(parts) / f64::from(UNIT_FACTOR);

@@ -167,9 +167,12 @@ impl Engine<'_> {
             self.groups[group]
                 .state
                 .take(worker, returns, &mut state.run, now, |_, _, _| ());
-        let Take::Task(task) = taken else {
+        let Take::Task { task, calls } = taken else {
             return false;
         };
+        if calls {
+            self.call_help(group, 1);
+        }
         self.begin(worker, task, StealLevel::Own, group);
         true
     }

@@ -66,7 +66,7 @@ impl Known {
 
     fn take_with(&mut self, ahead: impl FnOnce(&mut Queue<u32>, &Run, usize)) -> u32 {
         match self.group.take(0, false, &mut self.run, at(0), ahead) {
-            Take::Task(task) => task,
+            Take::Task { task, .. } => task,
             nothing => panic!("{nothing:?}"),
         }
     }
