@@ -92,7 +92,8 @@ fn at_balanced_load_every_query_is_answered_and_tables_stay_home() {
     // a long while: nobody is helped because of how long it has waited.
     let priced = StealConfig::new()
         .max_wait(Duration::MAX)
-        .cold_factor(Some(20.0));
+        .cold_factor(Some(20.0))
+        .cold_limit(Duration::from_secs(1));
     let executor = genoa(still()).steal(priced).build().unwrap();
     assert_eq!(executor.workers().len(), 96);
     let ran: Arc<[AtomicU64; 2]> = Arc::default();

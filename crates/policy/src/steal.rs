@@ -40,7 +40,12 @@ settings! {
         /// DRAM latency over L3 latency on Genoa (110 / 15 ns) bounds it at 7. Below 1, infinite or NaN counts
         /// as the default. With `None` nothing ever crosses.
         pub cold_factor: Option<f64> = Some(Self::COLD_FACTOR),
-        /// A task that has waited this long may be taken whatever the price. With 0 there is no price.
+        /// The most that a cold cache can cost a task, however long it runs.
+        ///
+        /// Default 3 ms: one core fills an L3 of 32 MiB in that time at 11 GB/s.
+        #[doc(hidden)]
+        pub cold_limit: Duration = Duration::from_millis(3),
+        /// A task that has waited this long may be taken whatever the price.
         ///
         /// Default 4 ms. Together with the interval of the timed look (2 ms) it bounds how long a task waits while a
         /// worker that may run it idles.
@@ -66,6 +71,7 @@ impl StealConfig {
         Prices {
             is_ever: self.is_ever(),
             extra: ((factor.unwrap_or(Self::COLD_FACTOR) - 1.0) * f64::from(UNIT_FACTOR)) as u64,
+            limit: nanos(self.cold_limit),
             max_wait: nanos(self.max_wait),
         }
     }
@@ -80,22 +86,20 @@ pub(crate) struct Prices {
     is_ever: bool,
     /// What a crossing costs in service times and parts of [`UNIT_FACTOR`], until that is measured.
     extra: u64,
+    limit: u64,
     pub(crate) max_wait: u64,
 }
 
 impl Prices {
-    /// What a cold cache costs a task of this queue, at most [`COLD_LIMIT`]. Zero while nothing is known of its table's
-    /// service time.
+    /// What a cold cache costs a task of this queue, at most [`StealConfig::cold_limit`]. Zero while nothing is known
+    /// of its table's service time.
     #[inline]
     pub(crate) fn of(&self, backlog: &Backlog) -> u64 {
-        if self.max_wait == 0 {
-            return 0;
-        }
         let extra = match backlog.cold {
             Some(factor) => u64::from(factor.max(LEAST_COLD) - UNIT_FACTOR),
             None => self.extra,
         };
-        (backlog.service.saturating_mul(extra) / u64::from(UNIT_FACTOR)).min(COLD_LIMIT)
+        (backlog.service.saturating_mul(extra) / u64::from(UNIT_FACTOR)).min(self.limit)
     }
 
     /// [`is_worth_crossing`], where a cold cache costs `price`.
@@ -117,10 +121,6 @@ impl Prices {
         }
     }
 }
-
-/// The most that a cold cache can cost a task, in nanoseconds, however long it runs: one core fills an L3 of 32 MiB in
-/// that time at 11 GB/s.
-const COLD_LIMIT: u64 = 3_000_000;
 
 /// A measured cold factor counts as at least this, 1.25 times. What a task reads away from home also evicts what the
 /// tables there need, and that is not in its own time.

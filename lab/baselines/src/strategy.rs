@@ -197,7 +197,7 @@ impl Strategy {
     pub fn steal(&self, config: StealConfig) -> StealConfig {
         match self.stealing {
             Stealing::Never => config.cold_factor(None),
-            Stealing::Anywhere => config.cold_factor(Some(1.0)).max_wait(Duration::ZERO),
+            Stealing::Anywhere => config.cold_factor(Some(1.0)).cold_limit(Duration::ZERO),
             Stealing::StealOrder => config,
         }
     }

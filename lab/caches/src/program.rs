@@ -307,7 +307,9 @@ fn check(machine: &Topology, domains: u32, cores: u32) -> anyhow::Result<()> {
 fn detected(builder: Builder, domains: u32, cores: u32) -> anyhow::Result<Executor> {
     // Under emulation tasks wait hundreds of times longer and no cache is ever cold: the executor would find that
     // crossing pays.
-    let at_home = StealConfig::new().cold_factor(None);
+    let at_home = StealConfig::new()
+        .cold_factor(None)
+        .cold_limit(Duration::from_secs(3_600));
     let executor = builder.pin(Pin::Domain).steal(at_home).build()?;
     let machine = executor.topology();
     check(machine, domains, cores)?;

@@ -32,6 +32,7 @@ const NEVER: StealConfig = FREE.cold_factor(None);
 /// Whatever waits is worth crossing for.
 const FREE: StealConfig = StealConfig::new()
     .cold_factor(Some(1.0))
+    .cold_limit(Duration::ZERO)
     .max_wait(Duration::from_millis(4));
 
 fn scheduler(

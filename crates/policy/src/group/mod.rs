@@ -333,7 +333,7 @@ impl<T> Group<T> {
     pub fn search(&mut self, dead: impl FnMut(&T) -> bool, now: Time) -> Vec<(TableId, T)> {
         let (out, is_through) = self.queue.search(STEPS, dead);
         if is_through {
-            self.search.is_through(now);
+            self.search.ends(now);
         }
         // With fewer tasks it is hardly worth more; if it is, the timed look sees it.
         self.show_at(now);

@@ -24,8 +24,8 @@ impl Search {
         self.wanted && self.next <= now
     }
 
-    /// The search is through with the queue at `now`.
-    pub(super) fn is_through(&mut self, now: Time) {
+    /// It is through with the queue at `now`.
+    pub(super) fn ends(&mut self, now: Time) {
         (self.wanted, self.next) = (false, now + PAUSE);
     }
 }

@@ -29,13 +29,14 @@ impl<T> Queue<T> {
         self.intake_mut(table).expired += tasks;
         if let Some(place) = self.flows.find(table) {
             self.count_in_vain(place, class, tasks);
+            self.orders[class as usize].missed(&mut self.flows, place, tasks);
         }
     }
 
     /// As long as none of the class has ended here, nothing is known of the time.
     pub(super) fn count_in_vain(&mut self, place: Place, class: Class, tasks: u64) {
         let service = &self.flows[(place, class as usize)].service;
-        let time = service.cost().saturating_mul(tasks);
+        let time = service.cost_if_begun().saturating_mul(tasks);
         self.in_vain = self.in_vain.wrapping_add(time);
         let intake = &mut self.flows.list[place as usize].intake;
         intake.in_vain = intake.in_vain.wrapping_add(time);

@@ -345,7 +345,7 @@ impl<T> Order<T> {
     /// What the queries of a flow cost is known a little better.
     #[inline(always)]
     fn reprice(&mut self, flow: &mut Flow) {
-        let (before, cost) = (flow.work(), flow.service.home);
+        let (before, cost) = (flow.work(), flow.service.cost());
         let gets_known = flow.cost == 0 && cost > 0 && flow.list.len > 0;
         self.weights.unknown -= u32::from(gets_known);
         flow.cost = cost;
@@ -356,10 +356,20 @@ impl<T> Order<T> {
         }
     }
 
-    /// A task that was taken was not begun: because of its deadline, or because it was dead.
+    /// Takes note of so many tasks of the flow at `place` that were not begun because of their deadlines.
+    pub(super) fn missed(&mut self, flows: &mut Flows, place: Place, tasks: u64) {
+        let flow = &mut flows[(place, self.class as usize)];
+        flow.service.miss(tasks);
+        self.reprice(flow);
+    }
+
+    /// A task that was taken was not begun: because of its deadline if it was missed, else because it was dead.
     pub(super) fn not_begun(&mut self, flows: &mut Flows, place: Place, run: &Run) {
         if !self.turns.is_empty() {
             flows[(place, self.class as usize)].settle(run.charged, 0);
+        }
+        if run.missed {
+            self.missed(flows, place, 1);
         }
     }
 

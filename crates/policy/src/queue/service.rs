@@ -23,6 +23,9 @@ pub(super) const ASSUMED: u64 = 1_000_000;
 /// table, and a table that really is too slow takes no more than one worker for that.
 const BELIEVED: u64 = 100_000_000;
 
+/// All tasks, where a part of them is counted.
+const ALL: u32 = 1 << 20;
+
 /// How long a task took.
 #[derive(Clone, Copy)]
 pub(super) struct Took {
@@ -58,6 +61,8 @@ pub(super) struct Service {
     pub(super) cold: Cold,
     /// The mean there, for what nobody has answered at home.
     away: u64,
+    /// The part of its tasks that are not begun because of their deadlines, of [`ALL`].
+    missed: u32,
     /// Of those that had a deadline.
     usual: Usual,
     /// Tasks that began before say nothing of that: another index answered them.
@@ -88,20 +93,36 @@ impl Usual {
 }
 
 impl Service {
-    /// What a query costs; 0 if that is unknown.
+    /// What a query that waits costs on average, whether it is begun or not; 0 if it is unknown.
     pub(super) fn cost(&self) -> u64 {
+        match self.missed {
+            0 => self.home,
+            missed => (self.home * u64::from(ALL - missed)).div_ceil(ALL.into()),
+        }
+    }
+
+    /// What one costs that is begun; 0 if that is unknown.
+    pub(super) fn cost_if_begun(&self) -> u64 {
         match self.home {
             0 => self.away,
             home => home,
         }
     }
 
-    /// What one costs at home, or that of a `typical` table's if it is unknown.
+    /// [`Service::cost`], or that of a `typical` table's if it is unknown.
     pub(super) fn mean(&self, typical: u64) -> u64 {
-        match self.home {
+        match self.cost() {
             0 => typical,
             cost => cost,
         }
+    }
+
+    /// So many tasks were not begun because of their deadlines. They have cost nothing, and their table is not to wait
+    /// for what they would have.
+    pub(super) fn miss(&mut self, tasks: u64) {
+        let kept = (1.0 - 1.0 / FOLLOW as f32).powi(tasks.min(1_000) as i32);
+        // Some cost is left: one of 0 would be unknown.
+        self.missed = ALL - (((ALL - self.missed) as f32 * kept) as u32).max(1);
     }
 
     /// How long a task of so many queries that begins at `at` usually takes. `None` if that is unknown, or if it would
@@ -130,6 +151,9 @@ impl Service {
     /// Takes note of what each query of a task took. `typical` is what a query of any table takes.
     #[inline]
     pub(super) fn learn(&mut self, each: &Took, away: bool, typical: u64) {
+        if self.missed > 0 {
+            self.missed -= self.missed.div_ceil(FOLLOW as u32);
+        }
         let base = match self.home {
             0 => typical.max(ASSUMED),
             home => home,
@@ -234,6 +258,21 @@ mod tests {
             begun += u32::from(service.told(1, at * MILLI).is_none());
         }
         assert_eq!(begun, 6);
+    }
+
+    #[test]
+    fn what_is_not_begun_costs_nothing_and_says_nothing_of_what_is() {
+        let mut service = known(60 * MILLI);
+        let home = service.home;
+        (0..7).for_each(|_| service.miss(1));
+        assert!(service.cost() < 25 * MILLI, "{service:?}");
+        assert_eq!(service.home, home);
+        // However many those were, the table is known still, and some that are begun tell what they cost.
+        (0..1_000).for_each(|_| service.miss(1));
+        service.miss(1_000_000);
+        assert!((1..100).contains(&service.cost()), "{service:?}");
+        (0..16).for_each(|_| service.note(60 * MILLI, 0));
+        assert!(service.cost() > 50 * MILLI, "{service:?}");
     }
 
     #[test]

@@ -40,9 +40,10 @@ fn any_config() -> impl Strategy<Value = StealConfig> {
         1 => Just(None),
         1 => proptest::num::f64::ANY.prop_map(Some)
     ];
-    (factor, micros()).prop_map(|(cold_factor, max_wait)| {
+    (factor, micros(), micros()).prop_map(|(cold_factor, cold_limit, max_wait)| {
         StealConfig::new()
             .cold_factor(cold_factor)
+            .cold_limit(cold_limit)
             .max_wait(max_wait)
     })
 }
@@ -93,13 +94,13 @@ proptest! {
     fn crossing_pays_exactly_when_the_wait_exceeds_the_cold_cache(
         workers in 1_u32..17,
         queued in 1_u32..300,
-        micros in 1_u64..500,
+        micros in 1_u64..1_000,
         parts in UNIT_FACTOR..6 * UNIT_FACTOR,
     ) {
         let cold_factor = f64::from(parts) / f64::from(UNIT_FACTOR);
         let service = u64::from(UNIT_FACTOR) * micros;
         let backlog = Backlog { workers, queued, work: service * u64::from(queued), service, ..Backlog::default() };
-        let config = StealConfig::new().cold_factor(Some(cold_factor));
+        let config = StealConfig::new().cold_factor(Some(cold_factor)).cold_limit(Duration::MAX);
         let services = f64::from(queued) / f64::from(workers);
         prop_assert_eq!(is_worth_crossing(&backlog, &config), services > cold_factor - 1.0);
         // Before anything is known of the table, its tasks count as equally long: the same.
@@ -166,4 +167,21 @@ fn a_cold_cache_that_costs_nothing_by_measurement_is_cheap_and_not_unknown() {
         &backlog(Some(8 * UNIT_FACTOR / 5)),
         &config
     ));
+}
+
+#[test]
+fn a_cold_cache_costs_a_long_task_no_more_than_filling_it() {
+    let config = StealConfig::default();
+    let service = 3_000_000_000;
+    // One more of three seconds waits behind four workers: 750 ms, where a crossing costs 3 ms at most.
+    let backlog = Backlog {
+        workers: 4,
+        queued: 1,
+        work: service,
+        service,
+        ..Backlog::default()
+    };
+    assert!(is_worth_crossing(&backlog, &config));
+    let unlimited = config.cold_limit(Duration::MAX);
+    assert!(!is_worth_crossing(&backlog, &unlimited));
 }

@@ -3,7 +3,7 @@
 use chiplet_baselines::Routing;
 use chiplet_policy::group::PublishedLoads;
 use chiplet_policy::queue::{Pace, Refusal, Terms};
-use chiplet_policy::route;
+use chiplet_policy::{Time, route};
 use chiplet_table::Class;
 use chiplet_topology::DomainId;
 
@@ -64,7 +64,7 @@ impl Engine<'_> {
         let state = &self.queries[query];
         let table = state.table;
         let terms = Terms {
-            expires: state.due.map(chiplet_policy::Time::from_nanos),
+            expires: state.due.map(Time::from_nanos),
             ..self.clients.terms(table, state.class)
         };
         let at = self.timeline.time();
